@@ -112,8 +112,7 @@ class ActiveConversation:
         written.
         """
         self.require_idle()
-        await self.current.save()
-        self.current.require_saved()
+        await self.current.require_saved()
         await self._store.get().rewind(self.current.id, number)
         conversation = await Conversation.load(self._store, self._handle_store_error, self.current.id)
         if conversation is not None:

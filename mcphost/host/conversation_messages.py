@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.conversation_titles import TITLE_COLUMNS, make_title
+from mcphost.host.conversation_titles import make_title, title_call
 from mcphost.host.fork_point import ForkPoint
 from mcphost.host.lifetime import Lazy
 from mcphost.llm.messages import Message, with_targets
@@ -216,14 +216,18 @@ class Conversation:
             self.is_newly_titled = not self.title_prefix
         elif message.role == "user" and self.title.startswith(RUN_PREFIX) and not self.title_prefix:
             self._is_run_continued = True
-        if not (self._unsaved or all(self._numbers[-1:])) and any(self._numbers):  # a draft that a crash left behind
-            self._unsaved.append((self.messages[-1], model))  # saving it deletes the draft
+        self._queue_draft(model)
         self.messages.append(message)
         self._numbers.append(0)
         self._unsaved.append((message, model))
         self._unsaved_draft = None
         await self.save()
         return message
+
+    def _queue_draft(self, model: str = "") -> None:
+        """Let `save` store the draft that a crash left behind, if there is one, as a message."""
+        if not (self._unsaved or all(self._numbers[-1:])) and any(self._numbers):
+            self._unsaved.append((self.messages[-1], model or self.messages[-1].model))  # saving it deletes the draft
 
     async def replace_title(self, title: str) -> None:
         """Replace the automatic title, unless the user has set a title in the meantime. Raises StoreError.
@@ -254,11 +258,11 @@ class Conversation:
         self._unsaved_calls.append((call, page))
         if not self.id:
             self.id = self.reserved_id
-            self.title = _title_call(call)
+            self.title = title_call(call)
 
     def _is_titled_by_call(self) -> bool:
         calls = self.manual_calls
-        return bool(calls) and not self._last_number and not self.messages and self.title == _title_call(calls[0])
+        return bool(calls) and not self._last_number and not self.messages and self.title == title_call(calls[0])
 
     @property
     def unsaved_count(self) -> int:
@@ -321,8 +325,10 @@ class Conversation:
             return True
         return False
 
-    def require_saved(self) -> None:
-        """Raise UsageError if any message is unsaved."""
+    async def require_saved(self) -> None:
+        """Save everything, also a draft that a crash left behind; raise UsageError if a message cannot be saved."""
+        self._queue_draft()
+        await self.save()
         if self._unsaved:
             raise UsageError(
                 "The last messages are not saved yet.", "Free disk space; mcphost then saves them within seconds."
@@ -338,7 +344,7 @@ class Conversation:
         """
         if not 0 <= count <= len(self.messages):
             raise UsageError(f"The conversation has only {len(self.messages)} messages.")
-        self.require_saved()
+        await self.require_saved()
         if count == len(self.messages):
             return
         await self._store.get().rewind(self.id, self._find_saved_number(count))
@@ -356,6 +362,7 @@ class Conversation:
         """
         if self._unsaved or not 0 < count <= len(self.messages):
             raise UsageError("There are no saved messages to copy.", "Write a message first.")
+        await self.require_saved()
         new_id = secrets.token_hex(6)
         numbers = [number for number in self._numbers[:count] if number]
         await self._store.get().fork(self.id, numbers, new_id=new_id, at=time.time(), mark=mark)
@@ -381,7 +388,3 @@ class Conversation:
             self._unsaved_draft = message
             self._is_failing = True
             self._on_store_error(error)
-
-
-def _title_call(call: "StoredManualCall") -> str:
-    return f"{call.server}/{call.tool}"[:TITLE_COLUMNS]

@@ -1,7 +1,11 @@
 """Titles of conversations, made from the text of their first message."""
 
 import re
+from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
+
+if TYPE_CHECKING:
+    from mcphost.store.manual_calls import StoredManualCall
 
 TITLE_COLUMNS = 60
 """Maximum width of an automatic title; Chinese, Japanese and Korean characters take two columns."""
@@ -42,3 +46,8 @@ def make_title(text: str) -> str:
         return title[: ends[-1]]
     blank = title.rfind(" ", kept // 2, kept + 1)
     return f"{title[: blank if blank > 0 else kept].rstrip()}…"
+
+
+def title_call(call: "StoredManualCall") -> str:
+    """Return a title for a conversation that begins with a tool call of the user."""
+    return f"{call.server}/{call.tool}"[:TITLE_COLUMNS]

@@ -279,7 +279,12 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
         False for messages from an MCP prompt, results of background calls, messages that mcphost wrote, and
         messages whose role is not "user".
         """
-        return self.role == "user" and self.prompt is None and self.late_result is None and not self.is_automatic
+        return self.is_from_user and self.prompt is None
+
+    @property
+    def is_from_user(self) -> bool:
+        """Whether the user typed the message, or inserted it from an MCP prompt."""
+        return self.role == "user" and self.late_result is None and not self.is_automatic
 
     @property
     def tool_uses(self) -> tuple[ToolUsePart, ...]:

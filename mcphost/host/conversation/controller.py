@@ -249,13 +249,14 @@ class ConversationController:
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
         """Let the selected model answer the last user message again; the earlier answer is kept as a branch.
 
-        If *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
+        A message that mcphost wrote, such as the request to continue an answer, is part of the earlier answer. If
+        *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
         calls; otherwise all tools are called again. Raises UsageError if there is no user message, a message is
         unsaved, a turn is already running, or the host is not open. Raises StoreError if the branch cannot be stored.
         """
         messages = self._active.messages
         places = reversed(range(len(messages)))
-        count = next((at + 1 for at in places if messages[at].role == "user" and not messages[at].late_result), 0)
+        count = next((at + 1 for at in places if messages[at].is_from_user), 0)
         if not count:
             raise UsageError("There is no message to answer again.", "Write a message.")
         await self._active.rewind(count)

@@ -129,11 +129,7 @@ class RewindScreen(ListScreen):
         calls += list_other_calls(messages, self.host.conversation.id, rows, self.host.servers, running)
         self._calls = tuple(sorted(calls, key=lambda call: (call.position, call.at)))
         self._changing = [call.position for call in self._calls if not call.is_read_only]
-        points = [
-            _Point(at, message)
-            for at, message in enumerate(messages)
-            if message.role == "user" and message.late_result is None and not message.is_automatic
-        ]
+        points = [_Point(at, message) for at, message in enumerate(messages) if message.is_from_user]
         rows = [ListRow(point, _title(point.message.text), self._describe(point)) for point in reversed(points)]
         for branch in self._branches:
             detail = _("another branch · {at} · {messages}").format(
@@ -229,7 +225,7 @@ class RewindScreen(ListScreen):
         if (row := self.current_row()) and isinstance(row.value, _Point):
             messages = self.host.conversation.messages
             later = range(row.value.position + 1, len(messages))
-            end = next((count for count in later if messages[count].role == "user"), len(messages))
+            end = next((count for count in later if messages[count].is_from_user), len(messages))
             self.dismiss(RewindChoice("fork", end))
 
 

@@ -3,16 +3,21 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from mcphost.errors import UsageError
+from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.rewind import list_completed_calls, list_other_calls
 from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host
+from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.questions import AllowOnce, Deny
-from mcphost.llm.messages import Message, ToolUsePart
+from mcphost.llm.messages import Message, TextPart, ToolUsePart
+from mcphost.llm.model import StreamFinished
+from mcphost.llm.model import TextDelta as Text
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditRow
 from mcphost.store.conversations import ConversationStore
@@ -321,3 +326,55 @@ async def test_the_search_finds_a_copy_while_the_program_that_made_it_runs(tmp_p
                 pass
         assert [one.id for one in found.conversations].count(copy) == 1
         assert len(found.conversations) == 2
+
+
+async def leave_draft(folder: Path) -> str:
+    """Store a conversation whose last answer was cut off by a crash, and return its id."""
+    database = Database(folder / "store.db")
+    store = ConversationStore(database)
+    conversation = Conversation(Lazy(lambda: store), lambda error: None)
+    await conversation.append(user_message("question"))
+    await conversation.save_draft(Message(role="assistant", parts=(TextPart("half an ans"),), at=2.0, cut=True))
+    await database.close()
+    return conversation.id
+
+
+async def test_an_answer_that_a_crash_cut_off_is_kept_as_a_branch_when_the_user_goes_back(tmp_path: Path) -> None:
+    conversation = await leave_draft(tmp_path)
+    async with open_host_with(tmp_path, {}, ScriptedModel(text_round("whole"))) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.retry()
+        assert dialogue(host) == ["question", "whole"]
+        (branch,) = await host.conversation.branches.list_others()
+        await host.conversation.branches.switch(branch.number)
+        assert dialogue(host) == ["question", "half an ans"]
+
+
+async def test_an_answer_that_a_crash_cut_off_is_kept_when_another_branch_is_opened(tmp_path: Path) -> None:
+    conversation = await leave_draft(tmp_path)
+    async with open_host_with(tmp_path, {}, ScriptedModel(text_round("whole"))) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.branches.switch(1)
+        (branch,) = await host.conversation.branches.list_others()
+        await host.conversation.branches.switch(branch.number)
+        assert dialogue(host) == ["question", "half an ans"]
+
+
+async def test_a_fork_has_the_answer_that_a_crash_cut_off(tmp_path: Path) -> None:
+    conversation = await leave_draft(tmp_path)
+    async with open_host_with(tmp_path, {}, ScriptedModel()) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.branches.fork()
+        assert dialogue(host) == ["question", "half an ans"]
+    assert await stored_dialogue(tmp_path, conversation) == ["question", "half an ans"]
+
+
+async def test_a_retry_after_a_continued_answer_answers_the_users_own_message(tmp_path: Path) -> None:
+    cut: list[Any] = [Text("half an"), StreamFinished("length")]
+    model = ScriptedModel(cut, text_round("other half"), text_round("whole"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        await host.conversation.send("question")
+        await host.conversation.continue_turn()
+        await host.conversation.retry()
+        assert dialogue(host) == ["question", "whole"]
+        assert [message.text for message in model.requests[-1].messages if message.text] == ["question"]
