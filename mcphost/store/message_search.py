@@ -9,13 +9,13 @@ import datetime as dt
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from mcphost import unicode_forms
 from mcphost.errors import StoreError
-from mcphost.llm.messages import Role
-from mcphost.serialization import Struct
+from mcphost.llm.messages import CopiedText, Message, Role, TextPart, find_target
+from mcphost.serialization import Struct, replace
 from mcphost.store import search_index
 from mcphost.store.conversations import IS_TITLED_AS_RUN
 from mcphost.store.search_index import (
@@ -40,6 +40,7 @@ ROLES = ("user", "assistant", "tool", "title")
 """The values of the filter `role:`; `title` is the title of a conversation."""
 FILTERS = (*LABEL_FILTERS, "from", "before", "after")
 _MAX_FILTER_CHARS = 20
+_MAX_COPIES = 100
 _DAY = 86_400
 _TERM = re.compile(rf'(-?)(?:({"|".join(FILTERS)}):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
@@ -292,13 +293,14 @@ class SearchResult(Struct, frozen=True):
 class EarlierPrompt(Struct, frozen=True):
     """A message that the user sent; its text is not sanitized.
 
-    `at` is in seconds since 1970, to the millisecond.
+    `at` is in seconds since 1970, to the millisecond. `copies` are the parts of the text that were copied from servers.
     """
 
     text: str
     at: float
     conversation: str
     title: str
+    copies: tuple[CopiedText, ...] = ()
 
 
 class EarlierPrompts(Struct, frozen=True):
@@ -532,10 +534,26 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
         conversation, title, body = row
         size += len(body)
         message = search_index.decode_message(body)
-        if message is not None and message.is_typed and (sent := message.text.strip()) and sent not in found:
-            found[sent] = EarlierPrompt(message.text, search_index.time_of(document), conversation, title)
+        if message is None or not message.is_typed or not (sent := message.text.strip()):
+            continue
+        copies = tuple(_find_copies(message))
+        if sent not in found:
+            found[sent] = EarlierPrompt(message.text, search_index.time_of(document), conversation, title, copies)
+        elif copies:
+            found[sent] = replace(found[sent], copies=(*found[sent].copies, *copies)[:_MAX_COPIES])
         if len(found) == MAX_PROMPTS or size > MAX_READ_BYTES:
             break
     has_more = read == MAX_READ or len(found) == MAX_PROMPTS or size > MAX_READ_BYTES
     notes = (*query.notes, search_index.STILL_INDEXING) if has_pending(db) else query.notes
     return EarlierPrompts(tuple(found.values()), has_more, notes)
+
+
+def _find_copies(message: Message) -> Iterator[CopiedText]:
+    """Yield the copied parts of a message; their `spans` are positions in the text of the whole message."""
+    start = 0
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            for copied in part.copies:
+                spans = tuple((start + first, start + end) for first, end in copied.spans)
+                yield replace(copied, spans=spans, target=find_target(copied, message))
+            start += len(part.text)

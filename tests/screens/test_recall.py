@@ -1,11 +1,14 @@
 """Tests for recalling the user's earlier messages from all conversations, with a real store."""
 
 import time
+from collections.abc import Iterable
 
 import pytest
 from textual.widgets import Input
 
-from mcphost.llm.messages import Message, TextPart
+from mcphost.host.conversation.unsent_texts import UnsentTexts
+from mcphost.host.lifetime import Lazy
+from mcphost.llm.messages import CopiedText, Message, TextPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.screens.input_history_search import InputHistoryScreen
@@ -44,6 +47,32 @@ async def test_enter_puts_a_searched_message_into_the_composer_where_it_counts_a
         assert draft(driver) == "!files/delete path=x"
         assert driver.app.chat.query_one(Composer).draft.origin == "inserted"
         await driver.until(lambda: "Not typed" in driver.text())
+
+
+class NotedCopies:
+    """Copy finder that only records what it is told to remember."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, str]] = []
+
+    async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
+        return ()
+
+    def note_copies(self, text: str, copies: Iterable[CopiedText]) -> None:
+        self.noted += [(copied.server, text[start:end]) for copied in copies for start, end in copied.spans]
+
+
+async def test_copied_parts_of_a_recalled_message_stay_those_of_their_server(run: Run) -> None:
+    async with run() as driver:
+        finder = NotedCopies()
+        driver.host.history.unsent = UnsentTexts(driver.host.database, Lazy(lambda: finder))  # type: ignore[arg-type]
+        parts = (TextPart("Please: "), TextPart("number 88-1234 now", (CopiedText("crm", "prompt x", ((0, 14),)),)))
+        message = Message(role="user", parts=parts, at=time.time())
+        await ConversationStore(driver.host.database).append("0", message, title="talk", model="m")  # type: ignore[arg-type]
+        await open_recall(driver, "1 message ")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, ChatScreen))
+        assert finder.noted == [("crm", "number 88-1234")]
 
 
 async def test_enter_before_the_search_has_ended_takes_the_first_match_of_what_was_typed(run: Run) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcphost.store.conversation_deletion import ConversationDeletion
     from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
     from mcphost.store.manual_calls import StoredManualCall
-    from mcphost.store.message_search import EarlierPrompts, SearchResult, SearchStore
+    from mcphost.store.message_search import EarlierPrompt, EarlierPrompts, SearchResult, SearchStore
     from mcphost.store.salvage import SalvageReport
 
 INDEX_PAUSE = 0.02
@@ -120,6 +120,10 @@ class StoredConversations:
     async def find_prompts(self, text: str) -> "EarlierPrompts":
         """Return the newest messages written by the user that match *text*. Raises StoreError."""
         return await self._search.find_prompts(text)
+
+    def note_prompt(self, prompt: "EarlierPrompt") -> None:
+        """Remember the parts of an earlier message that came from servers, because the user can send it again."""
+        self.unsent.note_copies(prompt.text, prompt.copies)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...]:
         """Return the messages of a conversation's current branch.

@@ -1,7 +1,7 @@
 """Texts that the user typed but did not send, kept for each conversation and stored periodically."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Protocol
 
@@ -76,12 +76,15 @@ class UnsentTexts:
         queued = [await finder.find_copies(one) for one in text.queued]
         return replace(text, copies=await finder.find_copies(text.text), queued_copies=tuple(queued))
 
+    def note_copies(self, text: str, copies: Sequence[CopiedText]) -> None:
+        """Remember the parts of a text that were copied from servers, because the user can edit and send it."""
+        if copies and self._copy_finder is not None:
+            self._copy_finder.get().note_copies(text, copies)
+
     def _note_copies(self, text: UnsentText) -> UnsentText:
-        if self._copy_finder is not None:
-            queued = zip_longest(text.queued, text.queued_copies[: len(text.queued)], fillvalue=())
-            for one, copies in (*queued, (text.text, text.copies)):
-                if copies:
-                    self._copy_finder.get().note_copies(str(one), copies)
+        queued = zip_longest(text.queued, text.queued_copies[: len(text.queued)], fillvalue=())
+        for one, copies in (*queued, (text.text, text.copies)):
+            self.note_copies(str(one), copies)
         return text
 
     async def load(self, place: str) -> UnsentText:
