@@ -9,7 +9,6 @@ _FIRST_SIZE = 1 << 10
 _MAX_STEP = 1 << 20
 _HASH_MASK = (1 << 64) - 1
 _MAX_LOAD = 0.6
-_MIN_VISIBLE = 4
 
 
 class Copy(NamedTuple):
@@ -163,9 +162,9 @@ def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
 class WindowIndex:
     """Index of all fixed-length windows in selected parts of texts; equal windows are stored once.
 
-    A copy is found even if its windows repeat thousands of times, as in indented text. Windows that contain fewer
-    than 4 characters other than spaces are left out. Each window takes 12 bytes, for a keyed 64-bit hash and the
-    number of its text. Immediately after the table has grown, each window can take twice as much.
+    A copy is found even if its windows repeat thousands of times, as in indented text. Each window takes 12 bytes,
+    for a keyed 64-bit hash and the number of its text. Immediately after the table has grown, each window can take
+    twice as much.
     """
 
     def __init__(self, length: int, limit: int) -> None:
@@ -232,13 +231,10 @@ class WindowIndex:
     def _windows(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Yield the start and the hash of each window that overlaps one of *spans*, which must be sorted."""
         length, done = self._length, 0
-        most_spaces = length - _MIN_VISIBLE
         for start, end in spans:
             stop = min(end, len(text) - length + 1)
             for first in range(max(done, start - length + 1), stop):
-                window = text[first : first + length]
-                if window.count(" ") <= most_spaces:
-                    yield first, hash(window) & _HASH_MASK or 1
+                yield first, hash(text[first : first + length]) & _HASH_MASK or 1
             done = max(done, stop)
 
     def _grow(self) -> None:

@@ -1,4 +1,4 @@
-"""Tests for 48 ways to carry data from one server to another, and which of them the consent question marks."""
+"""Tests for 49 ways to carry data from one server to another, and which of them the consent question marks."""
 
 import base64
 import codecs
@@ -86,6 +86,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("emoji with joiners", {"q": f"x{FAMILY[2:21]}y"}, True, SIGNS_SOURCE),
     Scenario("letters with combining marks", {"q": f"x{MARKED_LETTERS[:16]}y"}, True, SIGNS_SOURCE),
     Scenario("invisible characters alone", {"q": f"x{HIDDEN}y"}, True, SIGNS_SOURCE),
+    Scenario("indentation alone", {"q": "x" + " " * 16}, True, (("fs", "read_file", "a\n" + " " * 16 + "b\n"),)),
     # through something
     Scenario("through a file, of which the mail is known", {"body": SENTENCE}, True, THROUGH_FILE),
     Scenario("through a file, which alone was read", {"body": KEY}, True, ONLY_IN_FILE),
@@ -133,12 +134,12 @@ def is_marked(scenario: Scenario) -> bool:
     return bool(find_origins(index, scenario.callee, scenario.arguments).found)
 
 
-def test_there_are_48_scenarios_and_the_rate_is_reported() -> None:
+def test_there_are_49_scenarios_and_the_rate_is_reported() -> None:
     marked = [scenario for scenario in SCENARIOS if is_marked(scenario)]
     for scenario in SCENARIOS:
         print(f"{'marked  ' if scenario in marked else 'unmarked'}  {scenario.name}")
     print(f"{len(marked)} of {len(SCENARIOS)} marked")
-    assert (len(SCENARIOS), len(marked)) == (48, 42)
+    assert (len(SCENARIOS), len(marked)) == (49, 43)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
