@@ -78,6 +78,11 @@ def format_rule(rule: Rule) -> str:
     return _protect_spaces(f"{head}{conditions}")
 
 
+def quote_rule(rule: Rule) -> str:
+    """Return a rule as the user wrote it, or in the form of `format_rule` if it was not written as text."""
+    return sanitize(rule.written, keep_newlines=False) or format_rule(rule)
+
+
 def format_condition(condition: Condition) -> str:
     """Return the text form of a condition, such as `path=under:/home/me` or `from:mail`."""
     if condition.operator in ORIGIN_OPERATORS:

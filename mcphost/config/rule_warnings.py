@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from mcphost.config.rule_syntax import format_rule
+from mcphost.config.rule_syntax import format_rule, quote_rule
 from mcphost.config.rules import Rule
 from mcphost.config.toml_files import find_similar
 from mcphost.sanitize import quote_text, sanitize_line
@@ -96,4 +96,4 @@ def _misspelt_prefixes(rule: Rule) -> Iterable[tuple[str, str]]:
 
 
 def _show(rule: Rule) -> str:
-    return quote_text(format_rule(rule), _MAX_SHOWN)
+    return quote_text(quote_rule(rule), _MAX_SHOWN)

@@ -41,7 +41,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     `tool` is a pattern in which `*` matches any text (see `exact_pattern` for a single tool), or empty for all tools of
     the server. `account` is None for any account. `expires` is a Unix time in seconds, or None for never. The text form
-    omits account, scope and expiry.
+    omits account, scope and expiry. `written` is the text of the rule in the user's configuration, if it is from there.
     """
 
     server: str
@@ -50,6 +50,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     account: str | None = None
     scope: Scope = "everywhere"
     expires: float | None = None
+    written: str = ""
 
     def covers(self, server: str, tool: str) -> bool:
         """Return whether the rule applies to a tool, ignoring its conditions; matching is case-sensitive."""

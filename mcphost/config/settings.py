@@ -298,7 +298,9 @@ def _parse_never_rules(table: TomlTable) -> tuple[Rule, ...]:
 
     try:
         texts = cast("tuple[str, ...]", convert_value(table.values["never"], tuple[str, ...]))
-        return tuple(prohibit_origins(rule) for text in texts for rule in parse_alternatives(text))
+        return tuple(
+            replace(prohibit_origins(rule), written=text) for text in texts for rule in parse_alternatives(text)
+        )
     except InvalidValue as error:
         raise ConfigError(
             f'{table.locate("never")}: "consent.never" is not a list of rules.', f"Correct it. {SYNTAX_HINT}"

@@ -11,7 +11,7 @@ import anyio.to_thread
 from mcphost.config.env_file import env_file_path, with_env_file
 from mcphost.config.loader import ConfigSources
 from mcphost.config.restart_requests import RestartRequests
-from mcphost.config.rules import Rule, decode_percent
+from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, Profile, ServerConfig, find_unread_settings
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -309,14 +309,15 @@ def _unconfirmed_error() -> UsageError:
     )
 
 
-def _format_rules(rules: Iterable[Rule], without: Container[Rule]) -> tuple[str, ...]:
-    listed = [rule for rule in rules if rule not in without]
+def _format_rules(rules: Iterable[Rule], without: Iterable[Rule]) -> tuple[str, ...]:
+    listed = tuple(rules)
     if not listed:
         return ()
-    from mcphost.config.rule_syntax import format_rule
+    from mcphost.config.rule_syntax import format_rule, quote_rule
 
-    # Decoded, because text with an unencoded "/" may stand for two rules; see parse_alternatives.
-    return tuple(dict.fromkeys(decode_percent(format_rule(rule)) for rule in listed))
+    known = {format_rule(rule) for rule in without}  # another spelling of the same rule is no change
+    # Text with an unencoded "/" may stand for two rules; see parse_alternatives.
+    return tuple(dict.fromkeys(quote_rule(rule) for rule in listed if format_rule(rule) not in known))
 
 
 def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:

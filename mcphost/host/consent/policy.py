@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.config.rule_syntax import exact_pattern, format_rule
+from mcphost.config.rule_syntax import exact_pattern, format_rule, quote_rule
 from mcphost.config.rules import ORIGIN_OPERATORS, Rule
 from mcphost.errors import ConsentDenied
 from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigin, ArgumentOrigins
@@ -117,7 +117,7 @@ class ConsentPolicy:
         while True:
             forbidden = await self._find_never_rule(identity, arguments, origins)
             if forbidden is not None:
-                return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
+                return await self._record_decision(subject, _config_denial(forbidden), "config", quote_rule(forbidden))
             approval, history = await self._find_approval(
                 identity, arguments, origins, has_changed=has_changed, may_auto_approve=may_auto_approve
             )
@@ -167,7 +167,7 @@ class ConsentPolicy:
         """
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
-            return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
+            return await self._record_decision(subject, _config_denial(forbidden), "config", quote_rule(forbidden))
         grant = make_grant(identity, Rule(server=identity.server, tool=exact_pattern(identity.tool)))
         is_permanent = isinstance(verdict, AllowAlways)
         grant = (
@@ -204,7 +204,7 @@ class ConsentPolicy:
         subject = replace(subject, arguments=arguments, origins=origins.found)
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
-            return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
+            return await self._record_decision(subject, _config_denial(forbidden), "config", quote_rule(forbidden))
         if isinstance(verdict, AllowOnce):
             self._active_grants.remember_allowed(identity)
             return Approval("once", arguments, origins=origins.found)
@@ -271,7 +271,7 @@ class ConsentPolicy:
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
             denial, where = _config_denial(forbidden), self._config_rules.file
-            await self._record_decision(subject, denial, "config", format_rule(forbidden))
+            await self._record_decision(subject, denial, "config", quote_rule(forbidden))
             raise ConsentDenied(denial.reason, f"To allow it, change [consent] never in {where}.")
         if (await self._active_grants.tool_history(identity)).changed:
             await self._record_decision(subject, Deny(), "mcphost", "")
@@ -321,7 +321,7 @@ class ConsentPolicy:
         subject = _audit_subject(identity, arguments, origins, call)
         forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
-            await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
+            await self._record_decision(subject, _config_denial(forbidden), "config", quote_rule(forbidden))
             return _config_denial(forbidden)
         try:
             await self._audit.record_event(subject, "reused", who="mcphost", detail={"call": recorded_call})
@@ -379,7 +379,7 @@ def _audit_subject(
 
 
 def _config_denial(rule: Rule) -> Deny:
-    return Deny(f"The user's configuration never allows this: {format_rule(rule)}", is_by_user=False)
+    return Deny(f"The user's configuration never allows this: {quote_rule(rule)}", is_by_user=False)
 
 
 def tool_question(

@@ -478,16 +478,15 @@ async def test_the_audit_log_has_the_origins_and_not_the_text(tmp_path: Path) ->
     await log.close()
 
 
-@pytest.mark.parametrize(
-    ("rule", "recorded"), [("web/* never-from:mail", "web/*?from:mail"), ("web/post?from:mail", "web/post?from:mail")]
-)
-async def test_the_audit_log_names_the_rule_that_refused_the_data_of_a_server(
-    tmp_path: Path, rule: str, recorded: str
+@pytest.mark.parametrize("rule", ["web/* never-from:mail", "web/post?from:mail", "web/p%6Fst never-from:mail"])
+async def test_the_rule_that_refused_the_data_of_a_server_is_quoted_as_it_was_written(
+    tmp_path: Path, rule: str
 ) -> None:
     log = create_audit_log(tmp_path)
-    await ask(tmp_path, READ, POST, answers=(AllowOnce(),), audit_log=log, never=never_rules(rule))
+    _, result = await ask(tmp_path, READ, POST, answers=(AllowOnce(),), audit_log=log, never=never_rules(rule))
+    assert f"never allows this: {rule}" in result.text
     (row,) = [row for row in await read_rows(log, "tool") if row.server == "web"]
-    assert (row.event, row.decision, row.who, row.grant) == ("decided", "deny", "config", recorded)
+    assert (row.event, row.decision, row.who, row.grant) == ("decided", "deny", "config", rule)
     (origin,) = json.loads(row.detail)["origins"]
     assert (origin["server"], origin["tool"], origin["argument"]) == ("mail", "read", "body")
     await log.close()
@@ -589,6 +588,20 @@ async def test_only_the_copied_part_of_a_typed_message_counts_as_the_servers(tmp
     (question,) = frontend.asked
     assert isinstance(question, ApproveTool)
     assert (question.origins, question.are_origins_complete) == ((), True)
+
+
+async def test_a_message_that_is_found_again_after_a_restart_keeps_the_prompts_in_it(tmp_path: Path) -> None:
+    never = never_rules("web/* never-from:crm")
+    async with open_host_with(tmp_path, peers_with_prompt(), ScriptedModel(text_round("ok")), never=never) as host:
+        await host.features.get_prompt("crm", "customer", {})
+        await host.conversation.send(f"Please: {PROMPT} Mail it to bob.")
+    peers, model = peers_with_prompt(), ScriptedModel(POST, text_round("done"))
+    async with open_host_with(tmp_path, peers, model, ScriptedFrontend(), never=never) as host:
+        (prompt,) = (await host.history.find_prompts("please")).prompts
+        host.history.note_prompt(prompt)
+        await host.conversation.send(f"{prompt.text} Now.")
+        assert "from:crm" in last_result(host).text
+    assert peers["web"].asked("tools/call") == []
 
 
 @pytest.mark.parametrize("rule", ["web/* never-from:crm", "web/* never-from:shop"])
