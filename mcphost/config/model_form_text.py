@@ -18,6 +18,7 @@ MODEL_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("context_window", N_("context tokens"), N_("the model's own, if it is known")),
     ("input_price", N_("input $ per 1M"), "3.00"),
     ("output_price", N_("output $ per 1M"), "15.00"),
+    ("cached_input_price", N_("cached $ per 1M"), N_("as other input")),
     ("reasoning_effort", N_("reasoning"), N_("low, medium, high")),
     ("tools", N_("tools"), N_("auto, always or never")),
     ("api", N_("API"), N_("auto, chat or responses")),
@@ -25,7 +26,7 @@ MODEL_FIELDS: tuple[tuple[str, str, str], ...] = (
 """The key, label and placeholder of each single-line field."""
 
 _WHOLE_NUMBERS = frozenset({"max_output_tokens", "context_window"})
-_NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price"})
+_NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price", "cached_input_price"})
 
 
 class InvalidModelFields(UsageError):

@@ -63,7 +63,14 @@ def switch_model(model: ModelConfig, name: str) -> ModelConfig:
     if model.name and model.name.partition("/")[0] != name.partition("/")[0]:
         return ModelConfig(name=name)
     return replace(
-        model, name=name, context_window=0, max_output_tokens=0, input_price=None, output_price=None, tools="auto"
+        model,
+        name=name,
+        context_window=0,
+        max_output_tokens=0,
+        input_price=None,
+        output_price=None,
+        cached_input_price=None,
+        tools="auto",
     )
 
 

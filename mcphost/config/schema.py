@@ -262,6 +262,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     output_price: _Price = None
     """US dollars per million output tokens, if litellm does not know it; None means litellm's price."""
 
+    cached_input_price: _Price = None
+    """US dollars per million input tokens from the provider's cache; None means `input_price`, if that is set."""
+
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     tools: ToolUse = "auto"

@@ -21,6 +21,7 @@ _MODEL_KEYS_OF_NAME = (
     "max_output_tokens",
     "input_price",
     "output_price",
+    "cached_input_price",
     "reasoning_effort",
     "temperature",
     "top_p",

@@ -546,7 +546,12 @@ class LiteLlmModel:
         """
         config = self._config
         if config.input_price is not None and config.output_price is not None:
-            return {"input_price": config.input_price / 1e6, "output_price": config.output_price / 1e6}
+            cached = config.cached_input_price
+            return {
+                "input_price": config.input_price / 1e6,
+                "cached_input_price": None if cached is None else cached / 1e6,
+                "output_price": config.output_price / 1e6,
+            }
         return {"input_price": 0.0, "output_price": 0.0} if providers.is_own_server(config) else {}
 
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
@@ -560,8 +565,11 @@ class LiteLlmModel:
         prices = self._configured_prices()
         if not prices:
             return event if providers.has_list_prices(self._config) else replace(event, cost=None, saved=0)
-        sent = event.input_tokens * (prices["input_price"] or 0)
-        return replace(event, cost=sent + event.output_tokens * (prices["output_price"] or 0), saved=0)
+        price, cached_price = prices["input_price"] or 0, prices.get("cached_input_price")
+        cached = min(event.cached_tokens, event.input_tokens)
+        saved = 0 if cached_price is None else cached * (price - cached_price)
+        cost = event.input_tokens * price - saved + event.output_tokens * (prices["output_price"] or 0)
+        return replace(event, cost=cost, saved=max(0, saved))
 
 
 class _RefusedError(Exception):

@@ -320,6 +320,23 @@ async def test_cached_tokens_are_counted_and_what_they_saved_where_the_price_is_
     assert (usage.saved > 0) == (road not in ("ollama", "compatible"))
 
 
+@pytest.mark.parametrize(("cached_price", "cost", "saved"), [(0.5, 0.006, 0.012), (None, 0.018, 0)])
+async def test_cached_tokens_cost_their_own_price_if_one_is_configured(
+    worker: WorkerProcess,
+    raw_provider: tuple[RawProvider, str],
+    cached_price: float | None,
+    cost: float,
+    saved: float,
+) -> None:
+    ours, base = raw_provider
+    ours.script = SCRIPTS["openai"]
+    prices = {"input_price": 2.0, "output_price": 0.0, "cached_input_price": cached_price}
+    model = road_model("openai", base, worker, **prices)
+    usage = (await ask_model(model, ASKED)).finished.usage
+    assert (usage.cost, usage.saved) == (pytest.approx(cost), pytest.approx(saved))
+    assert model.facts.cached_input_price == (None if cached_price is None else pytest.approx(5e-7))
+
+
 TOOL = TOOLS[0]
 PARAMETERS = json.loads(bytes(TOOL.schema))
 FUNCTION = {"name": TOOL.name, "description": TOOL.description}
