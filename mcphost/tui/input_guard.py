@@ -290,6 +290,15 @@ class InputGuardApp(App[None]):
     def _show_not_entered(self, question: Guarded, more: str = "") -> None:
         question.show_hint(self.key_table.fill(_(NOT_ENTERED_HINT)) + more)
 
+    def restart_guards(self) -> None:
+        """Restart the guard of each open question, because the terminal now shows it again.
+
+        What was typed in the shell before the program continued must not answer a question.
+        """
+        for screen in self._screen_stack:
+            if isinstance(screen, Guarded) and screen.guard.is_shown:
+                screen.guard.show()
+
     # -- text input
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:

@@ -24,6 +24,7 @@ from textual.filter import LineFilter
 from textual.message import Message
 
 from mcphost.sanitize import sanitize
+from mcphost.tui.input_guard import InputGuardApp
 
 if TYPE_CHECKING:
     from textual.color import Color
@@ -252,6 +253,8 @@ class ResilientDriver(LinuxDriver):
 
     def start_application_mode(self) -> None:
         """Take over the terminal, and begin to check every WATCH_SECONDS whether it still exists."""
+        if isinstance(self._app, InputGuardApp):
+            self._app.restart_guards()
         super().start_application_mode()
         if self._title:
             self._save_title()

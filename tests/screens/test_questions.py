@@ -427,3 +427,21 @@ async def test_a_notice_that_a_key_caused_is_shown_over_a_question(run: Run) -> 
         await driver.enter_question()
         await driver.pilot.press("ctrl+c")
         await driver.until(lambda: driver.has_notified("Press Ctrl+C again to quit."), "the hint")
+
+
+async def test_a_key_right_after_the_program_is_continued_answers_no_question(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run() as driver:
+        pending = PendingQuestion(driver, tool_question())
+        dialog = await driver.enter_question()
+        now = input_guard.clock() + 1_000
+        monkeypatch.setattr(input_guard, "clock", lambda: now)
+        assert not dialog.guard.is_new()
+        driver.app.restart_guards()
+        await driver.pilot.press("a")
+        assert pending.answer is None
+        monkeypatch.setattr(input_guard, "clock", lambda: now + 1_000)
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer is not None, "an answer")
+        assert pending.answer == AllowOnce()
