@@ -426,7 +426,7 @@ class _Search:
 
 
 def _without_known(found: list[_Found], known: list[_Found]) -> list[_Found]:
-    """Return the copies in *found* that are not part of a copy from the same server in *known*."""
+    """Return the copies in *found* that no copy in *known* from the same server contains."""
     spans: dict[str, list[tuple[int, int]]] = {}
     for part in known:
         spans.setdefault(part.server, []).append((part.first, part.end))

@@ -111,8 +111,8 @@ class OutsideTexts:
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
         """Return the server and source of an indexed text.
 
-        *number* is the text's number in the index of letters if *is_letters* is true, otherwise in the index of plain
-        text.
+        There are two indexes: one of the texts, and one of their letters alone. *number* is the text's
+        number in the second one if *is_letters* is true, otherwise in the first one.
         """
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 

@@ -212,7 +212,7 @@ class ChangeWatcher:
         self._is_doubtful = True
 
     def list_again(self) -> None:
-        """List everything again soon, and the tools before the next tool call, because the server may be a new process.
+        """Request that all features be listed again, the tools before the next call; the server may be a new process.
 
         Call this after a connection failure. Before protocol version 2026-07-28, a call does not wait for the new list.
         A new process usually means a new session, except for an HTTP server that uses no session ids.
@@ -354,7 +354,7 @@ class ServerChanges:
             self._watcher.mark_stale()
 
     def list_again(self) -> None:
-        """List everything again soon, after a connection failure; see ChangeWatcher."""
+        """Request that the server's features be listed again after a connection failure; see ChangeWatcher."""
         if self._watcher is not None:
             self._watcher.list_again()
 

@@ -320,8 +320,8 @@ def _describe_empty(field: Field) -> str:
 def format_value(field: Field, value: Any) -> str:
     """Return *value* as editable text.
 
-    This is JSON, except that a string stays unchanged unless *field* is a JSON field, and that a list of texts has a
-    line for each text. The text is "" for None, and "null" for JSON_NULL.
+    The text is JSON, with these exceptions: a string stays unchanged unless *field* is a JSON field; a list of texts
+    becomes one line per text; None becomes "", and JSON_NULL becomes "null".
     """
     if value is None:
         return ""
