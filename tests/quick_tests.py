@@ -25,7 +25,7 @@ PROCESS_TESTS = frozenset(
             " rule_matching server_tools setup startup_cost startup_wait file_watcher config_changes"
             " server_editor origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles"
             " running_calls background_calls compaction attachment_fitting hidden_text reused_results change_watcher"
-            " argument_origins live_settings calls_of_left_conversations message_export app_pages"
+            " argument_origins live_settings calls_of_left_conversations message_log_export app_pages"
             " page_contexts page_limits page_lifecycle stored_pages"
         ),
         "unit/headless": "run_input",

@@ -1,4 +1,4 @@
-"""Reader of saved message logs, which are JSON Lines written by `message_export`; the file is untrusted."""
+"""Reader of saved message logs, which are JSON Lines written by `message_log_export`; the file is untrusted."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from mcphost.errors import McpHostError, UsageError
-from mcphost.host.message_export import export_json_lines
+from mcphost.host.message_log_export import export_json_lines
 from mcphost.http_log import Headers, LoggedExchange, LoggedOAuthRequest, show_headers, show_names
 from mcphost.message_log import MAX_MESSAGES, LoggedMessage
 from mcphost.pluralize import translate_count
@@ -261,7 +261,7 @@ class MessagesScreen(ListScreen):
             self.run_worker(partial(self._copy_curl, exchange), group="copy", exclusive=True)
 
     async def _copy_curl(self, exchange: LoggedExchange) -> None:
-        from mcphost.host.message_export import make_curl_command
+        from mcphost.host.message_log_export import make_curl_command
 
         try:
             self._copy_command(*await run_in_thread(partial(make_curl_command, exchange)))
@@ -373,7 +373,7 @@ def _message_of(entry: LoggedMessage | LoggedExchange) -> LoggedMessage:
 
 
 def _make_call_command(server: str, message: LoggedMessage) -> tuple[str, tuple[str, ...]]:
-    from mcphost.host.message_export import make_call_command
+    from mcphost.host.message_log_export import make_call_command
     from mcphost.host.servers.logged_requests import read_tool_call
 
     call = read_tool_call(message)

@@ -13,7 +13,7 @@ from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy
 from mcphost.client.account_manager import observed_provider
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
-from mcphost.host.message_export import export_json_lines, make_curl_command
+from mcphost.host.message_log_export import export_json_lines, make_curl_command
 from mcphost.http_log import LoggedOAuthRequest
 from mcphost.message_log import MAX_EXCHANGE_BYTES, MAX_EXCHANGES, MessageLog
 from mcphost.protocol.tools import ListTools

@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.cli.main import main
 from mcphost.errors import ConfigError, McpHostError, UsageError
-from mcphost.host.message_export import export_json_lines
+from mcphost.host.message_log_export import export_json_lines
 from mcphost.host.servers import saved_messages
 from mcphost.host.servers.saved_messages import read_saved_messages
 from mcphost.http_log import LoggedExchange

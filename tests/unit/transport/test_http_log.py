@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcphost.errors import MalformedMessage, ServerError
-from mcphost.host.message_export import export_json_lines, make_curl_command
+from mcphost.host.message_log_export import export_json_lines, make_curl_command
 from mcphost.http_log import LoggedExchange, show_headers
 from mcphost.message_log import MAX_EXCHANGE_BYTES, MAX_EXCHANGES, MAX_MESSAGE_BYTES, MessageLog
 from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcRequest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.host.message_export import export_json_lines, make_call_command, make_curl_command
+from mcphost.host.message_log_export import export_json_lines, make_call_command, make_curl_command
 from mcphost.host.servers.logged_requests import read_tool_call
 from mcphost.http_log import LoggedExchange
 from mcphost.message_log import MAX_MESSAGE_BYTES, LoggedMessage, MessageLog
