@@ -32,7 +32,7 @@ from mcphost.host.questions.questions import (
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import replace
-from mcphost.tui.dialogs import sampling as sampling_dialog
+from mcphost.tui.dialogs import sampling_dialog
 from mcphost.tui.dialogs.edit_arguments import CallToolDialog
 from mcphost.tui.widgets.key_values import KeyValueList
 from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question

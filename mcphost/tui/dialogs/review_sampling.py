@@ -89,10 +89,10 @@ class ReviewSamplingDialog(SamplingDialog):
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: the model, the cost, everything to be sent, and the request's settings."""
         asked = self.edited_details
-        dear = format_request_cost(self._model_offer(), asked.tokens, asked.max_tokens)
+        cost = format_request_cost(self._model_offer(), asked.tokens, asked.max_tokens)
         facts = [
             (_("model"), clean_line(asked.label, 200)),
-            (_("at most"), _("{max_tokens:,} tokens · {dear}").format(max_tokens=asked.max_tokens, dear=dear)),
+            (_("at most"), _("{max_tokens:,} tokens · {cost}").format(max_tokens=asked.max_tokens, cost=cost)),
         ]
         out: list[Content | Widget] = [
             KeyValueList([*facts, *self._request_rows()]),

@@ -55,12 +55,12 @@ class ReviewReplyDialog(SamplingDialog):
         ]
         usage = self.details.usage
         if usage.input_tokens or usage.output_tokens:
-            dear = f" · {format_cost(usage.cost)}" if usage.cost is not None else ""
+            cost = f" · {format_cost(usage.cost)}" if usage.cost is not None else ""
             facts.append(
                 (
                     _("usage"),
-                    _("{input_tokens:,} tokens in, {output_tokens:,} out{dear}").format(
-                        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, dear=dear
+                    _("{input_tokens:,} tokens in, {output_tokens:,} out{cost}").format(
+                        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost
                     ),
                 )
             )

@@ -8,11 +8,10 @@ from markdown_it import MarkdownIt
 
 from mcphost.markdown_limits import MAX_SOURCE, fitting_length, is_too_complex
 from mcphost.sanitize import sanitize
-from mcphost.tui.transcript import markdown
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, UserMessage
 from mcphost.tui.transcript.copying import list_copyable_parts
 from mcphost.tui.transcript.markdown import highlight_code, render_markdown
-from mcphost.tui.transcript.markdown_fragments import split_stream
+from mcphost.tui.transcript.markdown_fragments import MarkdownFragment, split_stream
 from mcphost.tui.transcript.message_blocks import build_markdown_blocks
 from mcphost.tui.transcript.streaming import MAX_MARKDOWN, StreamingText
 from mcphost.tui.transcript.tool_card import ToolCard
@@ -62,7 +61,7 @@ def test_a_source_full_of_marks_is_not_parsed_and_shown_as_it_is(kind: str, pars
     text = HOSTILE[kind][:6_000]
     assert is_too_complex(text)
     assert "".join(piece.content.plain for piece in render_markdown(text, 80)) == text
-    assert split_stream(text) == ([], markdown.MarkdownFragment(text, is_joined=False))
+    assert split_stream(text) == ([], MarkdownFragment(text, is_joined=False))
     assert parsed_sizes == []
 
 
