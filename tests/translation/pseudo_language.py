@@ -1,6 +1,7 @@
 """A pseudo-language with replaced letters, which reveals texts that are not translated."""
 
 import re
+from functools import cache
 from gettext import GNUTranslations
 
 from mcphost import translation
@@ -17,17 +18,25 @@ def disguise(text: str) -> str:
     )
 
 
+@cache
+def _translations() -> dict[str | tuple[str, int], str]:
+    """Return the translations as gettext keeps them; reading the catalog takes as long as a whole test."""
+    texts = [one for one in read() if one.id]
+    mark = f"{translation.SENTENCE}\x04"
+    sentences = [str(one.id) for one in texts if one.context == translation.SENTENCE]
+    counted = [str(one.id[0]) for one in texts if not isinstance(one.id, str)]
+    return {
+        **{f"{mark}{sentence}": disguise(sentence) for sentence in sentences},
+        **{(singular, 0): disguise(singular) for singular in counted},
+    }
+
+
 class PseudoLanguage(GNUTranslations):
     """A language in which each translation is the English text with its letters replaced."""
 
     def __init__(self) -> None:
         super().__init__()
-        mark = f"{translation.SENTENCE}\x04"
-        self._catalog = {
-            f"{mark}{one.id}": disguise(str(one.id)) for one in read() if one.id and one.context == translation.SENTENCE
-        }
-        counted = [one.id for one in read() if one.id and not isinstance(one.id, str)]
-        self._catalog |= {(str(ids[0]), 0): disguise(ids[0]) for ids in counted}
+        self._catalog = dict(_translations())
 
     def gettext(self, message: str) -> str:
         return disguise(message)
