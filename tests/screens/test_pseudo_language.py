@@ -7,6 +7,7 @@ translated, unless it is a name, a value or text from a server.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def words(text: str) -> set[str]:
     return set(_WORD.findall(text.lower()))
 
 
+@cache
 def example_words() -> set[str]:
     """Return the words of the example data, which stay untranslated: names, values and texts from servers."""
     found: set[str] = set()
