@@ -17,7 +17,7 @@ _MAX_LEVEL = 6
 _BLANKS = " \t"
 _FENCE = re.compile(r"^([ \t]*+)(`{3,}+(?=[^`]*$)|~{3,}+)(.*)")
 _INNER_FENCE = re.compile(r"`{3,}+(?=[^`]*$)|~{3,}+")
-_HEADING = re.compile(r"((?:[ \t]*+(?:>|[-*+]|\d{1,9}[.)]))*+[ \t]*+)(#{1,6})(?=[ \t]|$)")
+_HEADING = re.compile(r"^((?:[ \t]*+(?:>|[-*+]|\d{1,9}[.)]))*+[ \t]*+)(#{1,6})(?=[ \t]|$)")
 """A heading, which may be in quotes and items of lists; a line that is indented like code is lowered, too."""
 _UNDERLINE = re.compile(r"[ \t]*+(?:=+|-+)[ \t]*$")
 _QUOTED_UNDERLINE = re.compile(r"((?:[ \t]*+>)++[ \t]*+)((?:=+|-+)[ \t]*)$")
