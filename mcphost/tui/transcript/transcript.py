@@ -7,7 +7,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from mcphost.translation import _
-from mcphost.tui.transcript.block_view import BlockView
+from mcphost.tui.transcript.block_scroll_view import BlockScrollView
 from mcphost.tui.transcript.blocks import TranscriptBlock, UserMessage
 from mcphost.tui.transcript.copying import PartCopier
 from mcphost.tui.transcript.tool_card import find_background_candidate
@@ -21,7 +21,7 @@ from mcphost.tui.widget_messages import (
 )
 
 
-class Transcript(BlockView, can_focus=True):
+class Transcript(BlockScrollView, can_focus=True):
     """Widget that shows the conversation as blocks; keys act on the current block."""
 
     # Selecting text with the mouse must not take the focus away from the composer.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _FRAME_SECONDS = 1 / 30
 
 
-class BlockView(ImmediateScrollView):
+class BlockScrollView(ImmediateScrollView):
     """Scrollable view of blocks, the last of which may still be growing.
 
     It stays scrolled to the end until the user scrolls up. `current_index` is the index of the current block, which a
@@ -54,7 +54,7 @@ class BlockView(ImmediateScrollView):
 
     ALLOW_SELECT = True
     DEFAULT_CSS = """
-    BlockView {
+    BlockScrollView {
         background: $background; color: $text; padding: 0 0 0 1; overflow-x: hidden; overflow-y: scroll;
         scrollbar-size-vertical: 1;
     }
