@@ -1,14 +1,15 @@
 """Tests for a program that is stopped and continued from the shell while a question is open."""
 
 import json
+import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 from tests.packaging.openai_stub import run_openai_stub
-from tests.terminal.demo_program import with_forked_worker
+from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.terminal import Terminal, wait_gone
-from tests.terminal.test_exit import mcphost
 
 
 def test_a_key_typed_in_the_shell_before_the_program_continues_answers_no_question(
@@ -34,6 +35,8 @@ def test_a_key_typed_in_the_shell_before_the_program_continues_answers_no_questi
         processes = terminal.processes()
         terminal.press("C-q")
         wait_gone(processes, seconds=30)
-    decisions = mcphost(tmp_path, "audit")
+    homes = {f"MCPHOST_{kind}_DIR": str(tmp_path / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    audit = [MCPHOST_PATH, "audit"]
+    decisions = subprocess.run(audit, env={**os.environ, **homes}, capture_output=True, text=True, timeout=60).stdout
     assert "denied" in decisions
     assert "allowed" not in decisions
