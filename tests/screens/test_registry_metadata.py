@@ -8,9 +8,9 @@ from mcphost.llm.messages import ResourcePart
 from mcphost.registry.install_guide import InstallGuide
 from tests.fakes.registry_entries import package, server
 from tests.fakes.registry_server import published, registry_server
+from tests.screens.conftest import AppDriver
 from tests.screens.real_program import Files
 from tests.screens.sample_images import icon_data_url
-from tests.screens.test_registry import open_registry, use_registry
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +25,12 @@ CLOCK = server(
 )
 
 
+async def show_first_entry(driver: AppDriver) -> None:
+    """Open the registry page, and wait for the details of its first entry."""
+    await driver.pilot.press("f3", "b")
+    await driver.until(lambda: "publisher" in driver.text(), "the first server")
+
+
 @pytest.mark.req("market.metadata")
 async def test_the_details_of_an_entry_name_its_popularity_and_origin_and_its_logo_is_drawn(
     files: Files, monkeypatch: pytest.MonkeyPatch
@@ -34,9 +40,9 @@ async def test_the_details_of_an_entry_name_its_popularity_and_origin_and_its_lo
     entry["_meta"]["io.example/stats"] = {"downloads": 12345, "stars": 77}
     with registry_server([entry]) as registry:
         files.write_servers()
-        use_registry(files, registry)
+        files.write_settings(f'[registry]\nurl = "{registry.url}"\n')
         async with files.open((120, 40), approved=False) as driver:
-            await open_registry(driver)
+            await show_first_entry(driver)
             await driver.until(lambda: driver.app.screen.query_one("#icon").display, "the logo")
             lines = [" ".join(line.split()) for line in driver.text().splitlines()]
     shown = "\n".join(lines)
@@ -80,9 +86,9 @@ async def test_each_section_of_a_guide_can_be_read_and_reaches_the_model(
     monkeypatch.setattr("mcphost.host.servers.registry_installer.fetch_guide", fetch)
     with registry_server([published(CLOCK)]) as registry:
         files.write_servers()
-        use_registry(files, registry)
+        files.write_settings(f'[registry]\nurl = "{registry.url}"\n')
         async with files.open(approved=False) as driver:
-            await open_registry(driver)
+            await show_first_entry(driver)
             await driver.pilot.press("l")
             await driver.until(lambda: "CLOCK_API_KEY is required" in driver.text(), "the beginning of the guide")
             await driver.pilot.press("end")
