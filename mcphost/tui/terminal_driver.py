@@ -24,7 +24,6 @@ from textual.filter import LineFilter
 from textual.message import Message
 
 from mcphost.sanitize import sanitize
-from mcphost.tui.input_guard import InputGuardApp
 
 if TYPE_CHECKING:
     from textual.color import Color
@@ -225,6 +224,15 @@ class TitledTerminal(Protocol):
         ...
 
 
+@runtime_checkable
+class GuardedApp(Protocol):
+    """Protocol for apps with questions that must not be answered by what was typed before the user could read them."""
+
+    def restart_guards(self) -> None:
+        """Let each open question ignore input for a moment, because the terminal shows it anew."""
+        ...
+
+
 _PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"  # XTWINOPS of xterm; others ignore them
 
 
@@ -253,7 +261,7 @@ class ResilientDriver(LinuxDriver):
 
     def start_application_mode(self) -> None:
         """Take over the terminal, and begin to check every WATCH_SECONDS whether it still exists."""
-        if isinstance(self._app, InputGuardApp):
+        if isinstance(self._app, GuardedApp):
             self._app.restart_guards()
         super().start_application_mode()
         if self._title:
