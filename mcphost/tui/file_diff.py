@@ -63,8 +63,9 @@ def mark_literal_signs(text: str) -> str:
     """Replace characters that look like the symbols of `show_whitespace` with their codes, such as `‹U+00B7›`."""
     if text.isascii():
         return text
-    text = _ENDING_SIGNS.sub(lambda match: match[0].replace(TRAILING_SPACE_SIGN, "‹U+00B7›"), text)
-    return mark_literal_marks(text.replace(TAB_SIGN, f"‹U+2192›{TAB_SIGN[1:]}"))
+    # First, so that the codes that are inserted below are not taken for literal ones.
+    text = mark_literal_marks(text).replace(TAB_SIGN, f"‹U+2192›{TAB_SIGN[1:]}")
+    return _ENDING_SIGNS.sub(lambda match: match[0].replace(TRAILING_SPACE_SIGN, "‹U+00B7›"), text)
 
 
 def show_whitespace(text: str) -> str:

@@ -354,3 +354,16 @@ def test_a_character_like_a_mark_is_not_shown_like_what_the_mark_stands_for(lite
 def test_dots_and_arrows_in_ordinary_text_are_shown_as_they_are() -> None:
     text = "a · b\n→ c ‹d›\n"
     assert render_call({"p": text}).pairs == [("p", "a · b\n→ c ‹d›⏎")]
+
+
+@pytest.mark.parametrize(
+    ("literal", "shown"),
+    [
+        ("x·\n", "x‹U+00B7›⏎"),
+        ("中文·\n· ·", "中文‹U+00B7›\n‹U+00B7› ‹U+00B7›"),
+        ("a\n→   b", "a\n‹U+2192›   b"),
+        ("‹U+00B7›\n", "‹U+2039›U+00B7›⏎"),
+    ],
+)
+def test_a_sign_of_white_space_is_shown_by_its_code_alone(literal: str, shown: str) -> None:
+    assert render_call({"p": literal}).pairs == [("p", shown)]
