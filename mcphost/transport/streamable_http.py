@@ -321,9 +321,10 @@ class HttpChannel:
         The caller can then open a new session on this channel. Until then, requests still contain the old session id:
         without an id, they would be rejected for another reason, which would hide that the session has expired.
         """
-        self._expired_session_id = session
-        # An answer would be sent to the next session, where another request may have the same id.
-        self._unsolicited.discard(refers_to_request)
+        if session == self._session_id:  # otherwise, this is a late response in a session that was already replaced
+            self._expired_session_id = session
+            # An answer would be sent to the next session, where another request may have the same id.
+            self._unsolicited.discard(refers_to_request)
         return SessionExpired(
             f"The server {self.name!r} no longer knows the session.", "It did not run; send it again.", server=self.name
         )

@@ -50,6 +50,20 @@ class TaskServer(SessionForgettingServer):
         return await super().__call__(request)
 
 
+class LateRefusingServer(TaskServer):
+    """A server that answers calls of the tool "late" only when it is released; `reached` is set when one arrives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.released = anyio.Event(), anyio.Event()
+
+    async def __call__(self, request: ReceivedRequest) -> object:
+        if b'"late"' in request.body:
+            self.reached.set()
+            await self.released.wait()
+        return await super().__call__(request)
+
+
 class TaskHandler(FakeRequestHandler):
     """A user who answers a question when it is released; `withdrawn` counts the questions that were closed."""
 
@@ -109,6 +123,35 @@ async def test_a_request_that_is_queued_when_its_session_expires_is_never_read()
             async with connector.connect() as channel:
                 await use(cast("HttpChannel", channel))
     assert warnings == []
+
+
+async def test_a_late_refusal_of_an_earlier_session_keeps_the_queued_requests_of_the_next_one() -> None:
+    server = LateRefusingServer()
+
+    async def call_late(channel: HttpChannel) -> None:
+        with pytest.raises(SessionExpired):
+            await call(channel, 1, "tools/call", b'{"name":"late"}')
+
+    async def use(channel: HttpChannel) -> None:
+        await start_session(channel)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call_late, channel)
+            await server.reached.wait()
+            server.forget()
+            with pytest.raises(SessionExpired):
+                await call(channel, 2, "tools/call", b'{"name":"a"}')
+            await start_session(channel)
+            before = channel._received_count  # pyright: ignore[reportPrivateUsage]
+            await server.put(7, "elicitation/create", {"message": "New?"})
+            await wait_until(lambda: channel._received_count > before)  # pyright: ignore[reportPrivateUsage]
+            server.released.set()
+        message = await anext(channel.unsolicited())
+        assert isinstance(message, JsonRpcRequest)
+        assert b"New?" in bytes(message.params)
+
+    with anyio.fail_after(20):
+        async with serve(server) as raw, HttpConnector("peer", raw.url, {}, warn=print).connect() as channel:
+            await use(cast("HttpChannel", channel))
 
 
 async def start_session(channel: HttpChannel) -> None:
