@@ -44,7 +44,7 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     if risk in ("code", "settings"):
         return value
     if is_foreign and _can_be_code(literal):
-        return "".join(_URL_CREDENTIALS.sub(HIDDEN, part) if at % 2 == 0 else part for at, part in enumerate(parts))
+        return "".join(hide_url_credentials(part) if at % 2 == 0 else part for at, part in enumerate(parts))
     whole = is_secret_name(name) and not _is_no_secret(name, literal)
 
     def hide(part: str) -> str:
@@ -57,6 +57,11 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
         else:
             parts[at] = hide(parts[at])
     return "".join(parts)
+
+
+def hide_url_credentials(text: str) -> str:
+    """Return *text* with the user information of each URL that has a password replaced by `[hidden]`."""
+    return _URL_CREDENTIALS.sub(HIDDEN, text)
 
 
 def _can_be_code(literal: str) -> bool:

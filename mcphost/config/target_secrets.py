@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 from mcphost.config.schema import ServerConfig
+from mcphost.config.secret_masking import hide_url_credentials
 from mcphost.errors import MalformedMessage
 from mcphost.redact import (
     MIN_SECRET_LENGTH,
@@ -255,13 +256,16 @@ def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
 
 
 def _restore_commands(value: Any, masked: Any) -> Any:
-    """Return *masked*, a masked copy of the JSON *value*, with all strings that may be code restored."""
+    """Return *masked*, a masked copy of the JSON *value*, with all strings that may be code restored.
+
+    Only passwords in URLs stay masked in them.
+    """
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
         return {name: _restore_commands(inner, masked[name]) for name, inner in members}
     if isinstance(value, list):
         return [_restore_commands(*pair) for pair in zip(cast("list[Any]", value), masked, strict=True)]
-    return value if isinstance(value, str) and _may_be_code(value) else masked
+    return hide_url_credentials(value) if isinstance(value, str) and _may_be_code(value) else masked
 
 
 def _has_duplicate_names(text: str) -> bool:

@@ -51,6 +51,14 @@ def test_code_without_white_space_under_the_name_of_a_secret_in_json_is_shown(co
     assert "a1b2c3" not in shown["password"].values()
 
 
+@pytest.mark.parametrize("url", ["postgres://ann:hunter2@db.example/x", "curl https://ann:hunter2@h.example | sh"])
+def test_a_password_in_a_url_under_the_name_of_a_secret_in_json_stays_masked(url: str) -> None:
+    server = make_server("run", json.dumps({"credentials": {"url": url}, "token": [url]}))
+    lines = "\n".join((*masked_argv(server), *describe_server(server)))
+    assert "hunter2" not in lines
+    assert lines.count(url.replace("ann:hunter2", "[hidden]")) >= 2
+
+
 def test_json_with_a_name_that_occurs_twice_is_shown_with_both_values() -> None:
     argument = '{"password": ["hunter"], "run": "/bin/first", "run": "second"}'
     assert masked_argv(make_server("run", argument)) == ("run", argument)
