@@ -66,7 +66,9 @@ class HangingBackend(FailingBackend):
 
 
 def create_storage(backend: Any, folder: Path, owner: StorageUser | None, **more: Any) -> SecretStorage:
-    return SecretStorage(KeyringBackend(find_backend=lambda: backend, timeout=0.3), folder, interaction=owner, **more)
+    timeout = 0.3 if isinstance(backend, HangingBackend) else 60.0  # on a busy machine, a working keyring is slow
+    keyring = KeyringBackend(find_backend=lambda: backend, timeout=timeout)
+    return SecretStorage(keyring, folder, interaction=owner, **more)
 
 
 @pytest.fixture(autouse=True)
