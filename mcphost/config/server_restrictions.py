@@ -89,7 +89,8 @@ def apply_restrictions(
         names = {own_server.name for own_server in same}
         for name in names:
             aliases.setdefault(name, []).append(server.name)
-        copies = [replace(rule, server=server.name) for rule in never if rule.server in names]
+        # Without the text of the original rule, which would be quoted as if it were wrong for this server.
+        copies = [replace(rule, server=server.name, written="") for rule in never if rule.server in names]
         rules += [rule for rule in copies if rule not in rules]
         restricted.append(_restrict_server(server, same, copies, limits) if same else server)
     return tuple(restricted), tuple(_add_origins(rule, aliases) for rule in rules)

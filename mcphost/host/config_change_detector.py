@@ -1,7 +1,7 @@
 """Detection of changes in the configuration files; most changes can be applied without a restart."""
 
 import os
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ import anyio.to_thread
 from mcphost.config.env_file import env_file_path, with_env_file
 from mcphost.config.loader import ConfigSources
 from mcphost.config.restart_requests import RestartRequests
-from mcphost.config.rules import Rule
+from mcphost.config.rules import Rule, decode_percent
 from mcphost.config.schema import HostConfig, Profile, ServerConfig, find_unread_settings
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -309,15 +309,24 @@ def _unconfirmed_error() -> UsageError:
     )
 
 
-def _format_rules(rules: Iterable[Rule], without: Iterable[Rule]) -> tuple[str, ...]:
+def _format_rules(rules: Iterable[Rule], without: Collection[Rule]) -> tuple[str, ...]:
     listed = tuple(rules)
     if not listed:
         return ()
     from mcphost.config.rule_syntax import format_rule, quote_rule
 
     known = {format_rule(rule) for rule in without}  # another spelling of the same rule is no change
+    written = {quote_rule(rule) for rule in without}
+    # If a project's entry has changed which servers a rule covers, its text is the same as before, and only the other
+    # form shows the change.
     # Text with an unencoded "/" may stand for two rules; see parse_alternatives.
-    return tuple(dict.fromkeys(quote_rule(rule) for rule in listed if format_rule(rule) not in known))
+    return tuple(
+        dict.fromkeys(
+            decode_percent(format_rule(rule)) if (text := quote_rule(rule)) in written else text
+            for rule in listed
+            if format_rule(rule) not in known
+        )
+    )
 
 
 def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:

@@ -13,6 +13,7 @@ from mcphost.config.loader import load_config, read_project_file
 from mcphost.config.rule_syntax import format_rule
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.config.server_restrictions import find_aliases, has_same_target, target_digest
+from mcphost.host.config_change_detector import _format_rules as describe_rules  # pyright: ignore[reportPrivateUsage]
 from mcphost.host.servers.server_approval import make_question
 from mcphost.serialization import replace
 
@@ -20,12 +21,12 @@ FILES = {"command": "npx", "args": ["-y", "@mcp/files", "/home/me"]}
 OWN = {**FILES, "disabledTools": ["delete*"], "mcphost": {"reviewResults": True, "sampling": {"depth": 1}}}
 
 
-def load_layers(folder: Path, own: Any, theirs: Any) -> HostConfig:
+def load_layers(folder: Path, own: Any, theirs: Any, never: str = '"files/move*", "web/*?n=1"') -> HostConfig:
     home, clone = folder / "home", folder / "clone"
     home.mkdir(parents=True)
     clone.mkdir()
     (home / "mcp.json").write_text(json.dumps({"mcpServers": own}))
-    (home / "config.toml").write_text('[consent]\nnever = ["files/move*", "web/*?n=1"]\n')
+    (home / "config.toml").write_text(f"[consent]\nnever = [{never}]\n")
     (clone / ".mcp.json").write_text(json.dumps({"mcpServers": theirs}))
     return load_config(home, project=read_project_file(clone))
 
@@ -61,6 +62,13 @@ def test_a_never_rule_about_text_from_a_server_is_about_its_alias_in_a_project_a
     (tmp_path / "home" / "config.toml").write_text('[consent]\nnever = ["web/* never-from:files", "shell"]\n')
     config = load_config(tmp_path / "home", project=read_project_file(tmp_path / "clone"))
     assert [format_rule(rule) for rule in config.never_rules] == ["web/*?from:files,innocent", "shell"]
+
+
+def test_rules_that_a_project_entry_changes_are_not_described_as_they_were_written(tmp_path: Path) -> None:
+    before = load_layers(tmp_path / "one", {"web": FILES}, {}, '"web/*?n=1", "x/y never-from:web"').never_rules
+    after = load_layers(tmp_path / "two", {"web": FILES}, {"theirs": FILES}, '"web/*?n=1", "x/y never-from:web"')
+    assert describe_rules(after.never_rules, before) == ("x/y?from:web,theirs", "theirs/*?n=1")
+    assert describe_rules(before, after.never_rules) == ("x/y?from:web",)
 
 
 def test_the_other_names_of_a_server_are_those_of_a_projects_entry_and_of_an_equal_entry() -> None:
