@@ -36,6 +36,7 @@ DATA_STARTS = ("{", '"', CODEX_TABLE)
 _BYTE_ORDER_MARK = "\ufeff"
 
 _FENCE = "```"
+_COMMENT_STARTS = ("//", "#")
 _NO_BREAK_SPACE = "\u00a0"
 _CODEX_KEYS = ("mcp_servers",)
 _OPENCODE_KEYS = (("mcp",), ("mcp", "servers"))
@@ -101,7 +102,7 @@ def find_code_block(text: str) -> str:
 
 
 def _split_code_blocks(text: str) -> Iterator[str]:
-    """Yield the content of each Markdown code block; the last one may have no end."""
+    """Yield the content of each Markdown code block without comments before it; the last block may have no end."""
     lines: list[str] | None = None
     for line in text.split("\n"):
         if not line.lstrip().startswith(_FENCE):
@@ -110,10 +111,16 @@ def _split_code_blocks(text: str) -> Iterator[str]:
         elif lines is None:
             lines = []
         else:
-            yield "\n".join(lines).strip()
+            yield _join_code(lines)
             lines = None
     if lines is not None:
-        yield "\n".join(lines).strip()
+        yield _join_code(lines)
+
+
+def _join_code(lines: list[str]) -> str:
+    is_comment = [not line.strip() or line.lstrip().startswith(_COMMENT_STARTS) for line in lines]
+    start = is_comment.index(False) if False in is_comment else 0
+    return "\n".join(lines[start:]).strip()
 
 
 def _parse(text: str) -> dict[str, Any]:

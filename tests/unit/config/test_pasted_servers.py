@@ -78,6 +78,18 @@ def test_the_code_block_with_the_server_is_found_in_the_text_of_a_readme() -> No
             parse(f"{section}\n{section}")
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        f"jsonc\n// .vscode/mcp.json\n{json.dumps({'servers': {'a': NPX}})}",
+        "sh\n# for Claude Code\n\nclaude mcp add a -- npx -y pkg",
+        'toml\n# config.toml\n[mcp_servers.a]\ncommand = "npx"\nargs = ["-y", "pkg"]',
+    ],
+)
+def test_a_comment_at_the_beginning_of_a_code_block_is_left_out(block: str) -> None:
+    assert parse_server_text(f"```{block}\n```") == {"a": NPX}
+
+
 @pytest.mark.parametrize("mark", ["\ufeff%s", "%s"])
 def test_what_web_pages_and_editors_add_to_a_copied_text_is_no_mistake(mark: str) -> None:
     text = mark % json.dumps({"mcpServers": {"a": NPX}}, indent=2).replace("  ", "\u00a0 ")
