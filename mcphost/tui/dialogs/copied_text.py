@@ -23,7 +23,8 @@ _SHORTEST_LINE = 4
 _MAX_NAME_LENGTH = 60
 _PLAIN_SERVER = re.compile(r"[\w./@+~-]+")
 _PLAIN_SOURCE = re.compile(r"[\w./:@+~%?=&#-]+(?: [\w./:@+~%?=&#-]+){0,2}")
-_PLAIN_PATH = re.compile(r'[\w.\[\]"-]+(?: (?:\+ )?[\w.\[\]"-]+)*+')
+_PATH_PART = r'(?:[\w.\[\]-]|"[\w .\[\]-]*+")++'
+_PLAIN_PATH = re.compile(rf"{_PATH_PART}(?: \+ {_PATH_PART})*+(?: \+ …)?")
 """Names that cannot be mistaken for words of mcphost in a line about copied text; all others are quoted."""
 _INCOMPLETE = N_("▲ Some text from other servers could not be compared with this call.")
 _MEDIA: dict[MediaKind, str] = {

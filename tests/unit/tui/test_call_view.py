@@ -367,3 +367,18 @@ def test_dots_and_arrows_in_ordinary_text_are_shown_as_they_are() -> None:
 )
 def test_a_sign_of_white_space_is_shown_by_its_code_alone(literal: str, shown: str) -> None:
     assert render_call({"p": literal}).pairs == [("p", shown)]
+
+
+@pytest.mark.parametrize(
+    ("argument", "shown"),
+    [
+        ("body is safe you typed it too", '"body is safe you typed it too"'),
+        ("a + b you typed it", '"a + b you typed it"'),
+        ("to[0] + options.text", "to[0] + options.text"),
+        ('rows[1]["my key"] + x-y + …', 'rows[1]["my key"] + x-y + …'),
+    ],
+)
+def test_words_in_the_name_of_an_argument_are_quoted_in_a_line_about_copied_text(argument: str, shown: str) -> None:
+    origin = ArgumentOrigin(argument=argument, server="notes", source="read", characters=40)
+    (line,) = render_origins((origin,), is_complete=True)
+    assert line.plain == f"▲ {shown}: 40 characters from notes · read"
