@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 from mcphost.config.schema import ServerConfig
-from mcphost.config.secret_masking import hide_url_credentials
 from mcphost.errors import MalformedMessage
 from mcphost.redact import (
     MIN_SECRET_LENGTH,
@@ -265,7 +264,11 @@ def _restore_commands(value: Any, masked: Any) -> Any:
         return {name: _restore_commands(inner, masked[name]) for name, inner in members}
     if isinstance(value, list):
         return [_restore_commands(*pair) for pair in zip(cast("list[Any]", value), masked, strict=True)]
-    return hide_url_credentials(value) if isinstance(value, str) and _may_be_code(value) else masked
+    if not isinstance(value, str) or not _may_be_code(value):
+        return masked
+    from mcphost.config.secret_masking import hide_url_credentials  # loaded with the first such argument
+
+    return hide_url_credentials(value)
 
 
 def _has_duplicate_names(text: str) -> bool:
