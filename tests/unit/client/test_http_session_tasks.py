@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from mcphost.client.session import ServerRequestContext
+from mcphost.message_log import MessageLog
 from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcRequest
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ElicitResult, ServerRequest
@@ -101,13 +102,15 @@ async def test_tasks_of_an_expired_session_end_and_cannot_be_read_in_the_next_on
 
 
 async def test_a_request_that_is_queued_when_its_session_expires_is_never_read() -> None:
-    server = TaskServer()
+    server, log = TaskServer(), MessageLog()
     warnings: list[str] = []
 
     async def use(channel: HttpChannel) -> None:
         await start_session(channel)
         await server.put(7, "elicitation/create", {"message": "Old?"})
-        await wait_until(lambda: vars(channel)["_received_count"] == 1)
+        await server.put(8, "elicitation/create", {"message": "Also old?"})
+        # Messages are queued in order, so the first one is queued when the second one is received.
+        await wait_until(lambda: any(b"Also old?" in message.data for message in log.messages()))
         server.forget()
         with pytest.raises(SessionExpired):
             await call(channel, 1, "tools/call", b'{"name":"a"}')
@@ -120,13 +123,14 @@ async def test_a_request_that_is_queued_when_its_session_expires_is_never_read()
     with anyio.fail_after(20):
         async with serve(server) as raw:
             connector = HttpConnector("peer", raw.url, {}, warn=warnings.append)
+            connector.message_log = log
             async with connector.connect() as channel:
                 await use(cast("HttpChannel", channel))
     assert warnings == []
 
 
 async def test_a_late_refusal_of_an_earlier_session_keeps_the_queued_requests_of_the_next_one() -> None:
-    server = LateRefusingServer()
+    server, log = LateRefusingServer(), MessageLog()
 
     async def call_late(channel: HttpChannel) -> None:
         with pytest.raises(SessionExpired):
@@ -141,17 +145,20 @@ async def test_a_late_refusal_of_an_earlier_session_keeps_the_queued_requests_of
             with pytest.raises(SessionExpired):
                 await call(channel, 2, "tools/call", b'{"name":"a"}')
             await start_session(channel)
-            before = channel._received_count  # pyright: ignore[reportPrivateUsage]
             await server.put(7, "elicitation/create", {"message": "New?"})
-            await wait_until(lambda: channel._received_count > before)  # pyright: ignore[reportPrivateUsage]
+            await server.put(8, "elicitation/create", {"message": "Also new?"})
+            await wait_until(lambda: any(b"Also new?" in message.data for message in log.messages()))
             server.released.set()
         message = await anext(channel.unsolicited())
         assert isinstance(message, JsonRpcRequest)
         assert b"New?" in bytes(message.params)
 
     with anyio.fail_after(20):
-        async with serve(server) as raw, HttpConnector("peer", raw.url, {}, warn=print).connect() as channel:
-            await use(cast("HttpChannel", channel))
+        async with serve(server) as raw:
+            connector = HttpConnector("peer", raw.url, {}, warn=print)
+            connector.message_log = log
+            async with connector.connect() as channel:
+                await use(cast("HttpChannel", channel))
 
 
 async def start_session(channel: HttpChannel) -> None:
