@@ -39,7 +39,7 @@ def _places(rule: Rule) -> list[tuple[Hashable, Value | None]]:
     replace without comparing every pair of rules, which would take seconds for thousands of rules.
     """
     key = (
-        replace(rule, conditions=()),
+        replace(rule, conditions=(), written=""),
         *(
             # The type is compared, too, because 1 and true differ.
             (one.argument, one.operator, one.operator == "from" or tuple((type(value), value) for value in one.values))

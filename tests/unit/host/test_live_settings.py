@@ -29,7 +29,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.runtime_settings import LIVE_SECTIONS
 from mcphost.host.server_requests.root_folders import file_uri
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 from mcphost.store.audit_store import AuditStore
 from mcphost.store.large_results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
@@ -349,6 +349,12 @@ def test_a_never_rule_replaces_the_same_rule_with_fewer_servers_of_origin() -> N
     assert [format_rule(rule) for rule in rules.never] == [
         "web/*?from:bank", "web/*?from:mail,helper", "helper/x", "a/x",
     ]  # fmt: skip
+
+
+def test_a_never_rule_replaces_the_same_rule_in_another_spelling() -> None:
+    rules = ConfigRules(never=(replace(parse_rule("web/post"), written="web/p%6Fst"),))
+    rules.forbid([replace(parse_rule("web/post"), written="web/post")])
+    assert [rule.written for rule in rules.never] == ["web/post"]
 
 
 def test_a_never_rule_is_not_replaced_by_one_for_a_value_of_another_type() -> None:
