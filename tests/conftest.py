@@ -144,7 +144,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return processors if config.getoption("markexpr") == "quick" else min(3 * processors, 16)
 
 
-SPLIT_FILES = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
+SPLIT_FILES = (
+    "architecture/test_regex_patterns.py",
+    "flows/",
+    "peers/test_interop.py",
+    "peers/test_oidc",
+    "screens/",
+    "terminal/",
+)
 """Files whose tests share nothing and take long: their tests are spread over the workers, the others stay together."""
 
 

@@ -1,8 +1,9 @@
 """Find every regular expression of mcphost, and generate inputs that slow down a matcher with backtracking.
 
-When run as a program, it prints JSON lines: `{"begun": name}` before each pattern is tried, and `{"slow": …}` for an
-input whose cost grows faster than its length. The first argument is the CPU time in seconds after which the kernel ends
-the program, because an exponential pattern would never finish.
+When run as a program, it prints JSON lines: `{"found": number}` for all patterns, `{"begun": name}` before each pattern
+is tried, and `{"slow": …}` for an input whose cost grows faster than its length. The first argument is the CPU time in
+seconds after which the kernel ends the program, because an exponential pattern would never finish. Several programs can
+share the patterns; each tries those of one slice.
 """
 
 import ast
@@ -15,10 +16,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.architecture.source_tree import module_name, module_paths, parse
 
@@ -40,6 +42,8 @@ FEW, MANY = 10, 1_000
 GROWTH = 3.0 * LONG / SHORT
 CERTAIN_GROWTH = 3 * GROWTH
 """No noise of a measurement makes a linear cost grow like this; a quadratic one grows twice as much."""
+
+_Item = TypeVar("_Item")
 
 
 @dataclass
@@ -64,18 +68,17 @@ def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
     result: list[RegexPattern] = []
     used = _methods_by_name()
     for path in _modules_containing(r"\bre\."):
-        tree = parse(path)
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _function_name(node)]
+        nodes = _nodes(path)
+        calls = [node for node in nodes if isinstance(node, ast.Call) and _function_name(node)]
         if not calls:
             continue
         module = importlib.import_module(module_name(path))
-        names = _assigned_names(tree)
+        names = _assigned_names(nodes)
         # `split` is also a method of str
-        here = {
-            node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in METHODS - {"split"}
-        }
+        here = {node.attr for node in nodes if isinstance(node, ast.Attribute) and node.attr in METHODS - {"split"}}
+        functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         for call in calls:
-            where = f"{module_name(path)}:{_owner_name(tree, call)}"
+            where = f"{module_name(path)}:{_owner_name(functions, call)}"
             function = _function_name(call)
             methods = {function} if function != "compile" else used.get(names.get(id(call), ""), here)
             try:
@@ -89,10 +92,26 @@ def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
     return result
 
 
+def take_slice(items: Sequence[_Item], number: int, count: int) -> Sequence[_Item]:
+    """Return the items of slice *number* of *count*; each item is in exactly one of the slices 0 to *count* - 1.
+
+    Neighbors are in different slices, because expensive patterns stand together.
+    """
+    if not 0 <= number < count:
+        raise ValueError(number)
+    return items[number::count]
+
+
 def _modules_containing(*parts: str) -> list[Path]:
     """Return the modules whose text matches one of *parts*, so that the others need not be parsed."""
     any_part = re.compile("|".join(parts))
     return [path for path in module_paths() if any_part.search(path.read_text(encoding="utf-8"))]
+
+
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    """Return all nodes of a module's syntax tree, outer ones first."""
+    return list(ast.walk(parse(path)))
 
 
 def find_indirect_imports() -> list[str]:
@@ -123,20 +142,15 @@ def _function_name(call: ast.Call) -> str:
     return ""
 
 
-def _owner_name(tree: ast.Module, call: ast.Call) -> str:
-    owner = "module"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno <= call.lineno <= (
-            node.end_lineno or 0
-        ):
-            owner = node.name
-    return owner
+def _owner_name(functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef], call: ast.Call) -> str:
+    around = [node.name for node in functions if node.lineno <= call.lineno <= (node.end_lineno or 0)]
+    return around[-1] if around else "module"
 
 
-def _assigned_names(tree: ast.Module) -> dict[int, str]:
+def _assigned_names(nodes: Sequence[ast.AST]) -> dict[int, str]:
     """Return the variable to which each call in a module is assigned, by the id of the call's syntax node."""
     names: dict[int, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
@@ -153,7 +167,7 @@ def _methods_by_name() -> dict[str, set[str]]:
     """Return the pattern methods that are called on each variable name; equal names in all modules count as one."""
     used: dict[str, set[str]] = {}
     for path in _modules_containing(rf"\.(?:{'|'.join(METHODS)})\b"):
-        for node in ast.walk(parse(path)):
+        for node in _nodes(path):
             if isinstance(node, ast.Attribute) and node.attr in METHODS:
                 name = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
                 used.setdefault(name, set()).add(node.attr)
@@ -351,6 +365,8 @@ def main() -> None:
     else:
         examples, bounded = json.loads(rest[0]), json.loads(rest[1])
         everything = [pattern for pattern in find_patterns(examples | bounded) if pattern.where not in bounded]
+        print(json.dumps({"found": len(everything)}), flush=True)
+        everything = take_slice(everything, int(rest[2]), int(rest[3]))
     for item in everything:
         print(json.dumps({"begun": item.where}), flush=True)
         signal.setitimer(signal.ITIMER_PROF, float(seconds))

@@ -10,7 +10,14 @@ from math import inf
 import pytest
 
 from mcphost.llm.demo_model import RULES
-from tests.architecture.regex_patterns import FUNCTIONS, METHODS, count_texts, distinct_methods, find_indirect_imports
+from tests.architecture.regex_patterns import (
+    FUNCTIONS,
+    METHODS,
+    count_texts,
+    distinct_methods,
+    find_indirect_imports,
+    take_slice,
+)  # fmt: skip
 from tests.architecture.source_tree import ROOT
 
 EXAMPLES = {
@@ -42,6 +49,8 @@ BOUNDED = {
     "mcphost.host.questions.form_fields:_matches_pattern": [r"^[a-z]*[a-z]*\Z", r"[a-z]*\Z", r"a{0,999}\Z"],
 }
 """Patterns of others: linear they need not be, because what they may be tried with is short."""
+SLICES = 4
+"""How many tests share the patterns."""
 
 
 def run_patterns(seconds: float, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -52,12 +61,23 @@ def run_patterns(seconds: float, *arguments: str) -> "subprocess.CompletedProces
     )  # fmt: skip
 
 
-def test_every_pattern_of_the_package_takes_linear_time() -> None:
-    child = run_patterns(60, json.dumps(EXAMPLES), json.dumps(BOUNDED))
+@pytest.mark.parametrize("number", range(SLICES))
+def test_every_pattern_of_the_package_takes_linear_time(number: int) -> None:
+    child = run_patterns(60, json.dumps(EXAMPLES), json.dumps(BOUNDED), str(number), str(SLICES))
     lines = [json.loads(line) for line in child.stdout.splitlines()]
     assert child.returncode == 0, (lines[-1:], child.stderr[-2000:])
     assert [line["slow"] for line in lines if "slow" in line] == []
-    assert len([line for line in lines if "begun" in line]) > 100
+    (found,) = [line["found"] for line in lines if "found" in line]
+    assert found > 100
+    assert len([line for line in lines if "begun" in line]) == len(take_slice(range(found), number, SLICES))
+
+
+@pytest.mark.parametrize("found", [0, 1, SLICES - 1, SLICES, SLICES + 1, 1_000])
+def test_the_slices_together_have_each_pattern_once(found: int) -> None:
+    slices = [take_slice(range(found), number, SLICES) for number in range(SLICES)]
+    assert sorted(item for one in slices for item in one) == list(range(found))
+    with pytest.raises(ValueError, match=str(SLICES)):
+        take_slice(range(found), SLICES, SLICES)
 
 
 def test_no_pattern_can_escape_the_search_for_them() -> None:
