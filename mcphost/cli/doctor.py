@@ -13,7 +13,7 @@ from mcphost.cli.colors import StateWord
 from mcphost.cli.parser import build_options
 from mcphost.cli.printing import count_cells, print_json, print_table, print_text, show_status
 from mcphost.diagnosis.steps import DiagnosisStep
-from mcphost.errors import ConfigError, McpHostError, ModelError, UsageError
+from mcphost.errors import ConfigError, McpHostError, ModelError, UsageError, join_sentences
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revision
 from mcphost.protocol.skills import EXTENSION as SKILLS
@@ -142,7 +142,7 @@ def _name_of(check: Check) -> str:
 
 
 def _text_of(result: Check | DiagnosisStep) -> str:
-    return f"{translate_facts(result.detail)} {translate_sentence(result.hint)}".rstrip()
+    return join_sentences(translate_facts(result.detail), translate_sentence(result.hint))
 
 
 def _print_conformance(*, as_json: bool) -> int:

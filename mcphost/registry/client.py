@@ -489,6 +489,9 @@ def _shorten(problems: Iterable[str]) -> tuple[str, ...]:
 
 
 def _unknown_server(name: str, version: str) -> RegistryError:
-    what = f"version {quote_text(version, 100)} of {name}" if version else f"server {name}"
-    word = name.rpartition("/")[2]
-    return RegistryError(f"The registry has no {what}.", f"Search for it: mcphost servers search {quote(word)}")
+    return RegistryError(
+        f"The registry has no version {quote_text(version, 100)} of {name}."
+        if version
+        else f"The registry has no server {name}.",
+        f"Search for it: mcphost servers search {quote(name.rpartition('/')[2])}",
+    )

@@ -190,8 +190,10 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
             entries.append(decode_entry(bytes(raw)))
         except RegistryError as error:
             name = _find_name(bytes(raw))
-            left_out = f"The entry {name} was left out." if name else f"Entry {number} was left out."
-            problems.append(f"{left_out} {error.message}")
+            message = error.message
+            problems.append(
+                f"The entry {name} was left out. {message}" if name else f"Entry {number} was left out. {message}"
+            )
     if more:
         problems.append(f"Only the first {MAX_ENTRIES} entries of an answer are read.")
     cursor = page.metadata.next_cursor if page.metadata is not None else None

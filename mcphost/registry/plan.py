@@ -133,8 +133,10 @@ def choose_option(server: RegistryEntry, wanted: str, installed: Mapping[str, st
 
 def _read_more(server: RegistryEntry) -> str:
     url = server.repository.url or server.website_url
-    hint = "Add it by hand if you trust it: mcphost servers add NAME -- COMMAND"
-    return f"{hint}; its documentation: {sanitize_line(url, 200)}" if url else f"{hint}."
+    if not url:
+        return "Add it by hand if you trust it: mcphost servers add NAME -- COMMAND."
+    url = sanitize_line(url, 200)
+    return f"Add it by hand if you trust it: mcphost servers add NAME -- COMMAND; its documentation: {url}"
 
 
 def _package_option(package: RegistryPackage) -> InstallOption:

@@ -117,3 +117,30 @@ def test_a_search_reads_as_many_pages_as_the_limit_needs(program: Program) -> No
         found = json.loads(program.text("servers", "search", "--registry", registry.url, "--json", "--limit", "25"))
         assert (len(found["servers"]), found["more"]) == (25, True)
         assert [path.partition("cursor=")[2] for path in registry.paths] == ["", "10", "20"]
+
+
+def test_why_an_entry_was_left_out_is_said_in_the_language_of_the_person(program: Program, tmp_path: Path) -> None:
+    entries = [{"server": {"name": "a.b/bad"}}, 5, {"server": {"name": "bad name", "version": "1"}}]
+    (tmp_path / "registry.json").write_text(json.dumps({"servers": entries}))
+    place = ("--lang", "zh-CN", "--registry", str(tmp_path / "registry.json"))
+    said = program.run("servers", "search", *place).stderr.decode().splitlines()
+    assert said[:3] == [
+        "mcphost: 条目 a.b/bad 已被略去。该条目无效：Object missing required field `version`",
+        "mcphost: 第 2 个条目已被略去。该条目无效：Object missing required field `name`",
+        "mcphost: 第 3 个条目已被略去。名称 'bad name' 无效。",
+    ]
+
+
+def test_what_a_registry_does_not_have_is_said_in_the_language_of_the_person(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "registry.json").write_text(json.dumps({"servers": ENTRIES}))
+    place = ("--lang", "zh-CN", "--registry", str(tmp_path / "registry.json"))
+    assert program.error("servers", "install", "a.b/gone", *place, code=4).startswith(
+        "mcphost: 注册表没有服务器 a.b/gone。"
+    )
+    assert program.error("servers", "install", "io.github.ada/weather@9", *place, code=4).startswith(
+        "mcphost: 注册表没有 io.github.ada/weather 的版本 '9'。"
+    )
+    (tmp_path / "registry.json").write_text(json.dumps({"servers": [published(server("a.b/empty"))]}))
+    assert program.error("servers", "install", "a.b/empty", *place, code=4).endswith(
+        "如果你信任它，请手动添加：mcphost servers add NAME -- COMMAND\n"
+    )
