@@ -113,8 +113,9 @@ LOCAL_ACTIONS: Mapping[str, str] = {
 }
 """The default keys of each action, separated by commas; the name begins with the place where the keys are available."""
 
-_FIXED_KEYS: Mapping[str, Mapping[str, str]] = {
+FIXED_KEYS_OF_PLACES: Mapping[str, Mapping[str, str]] = {
     "viewer": {"g": N_("scrolls to the top"), "G": N_("scrolls to the end"), "q": N_("leaves the page")},
+    "list": {"/": N_("starts a search")},
 }
 """Keys of each place that settings cannot change, in addition to those that are fixed everywhere."""
 
@@ -132,7 +133,8 @@ def describe_fixed_key(name: str, key: str) -> str:
 
     Return "" if the key has no fixed function there; only then can the user assign it to the action.
     """
-    return _FIXED_KEYS.get(_find_place(name), {}).get(key, "")
+    place = _find_place(name)
+    return FIXED_KEYS_OF_PLACES.get(place if place in _PLACES_WITHOUT_LIST else "list", {}).get(key, "")
 
 
 def work_together(one: str, other: str) -> bool:

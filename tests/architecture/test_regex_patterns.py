@@ -17,7 +17,7 @@ from tests.architecture.regex_patterns import (
     distinct_methods,
     find_indirect_imports,
     take_slice,
-)  # fmt: skip
+)
 from tests.architecture.source_tree import ROOT
 
 EXAMPLES = {

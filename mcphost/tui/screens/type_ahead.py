@@ -45,7 +45,7 @@ class TypeAheadListScreen(ListScreen):
         """Handle a key before it reaches the list; return False to let the list handle it as usual."""
         is_text = event.is_printable and "+" not in event.key  # Textual treats Alt+letter as text
         text = event.character if is_text and event.character else ""
-        if text == "/" and not self._typed and text not in self._commands:
+        if text == "/" and not self._typed:
             return False  # it begins a search, as in other programs, and is not a part of the text to find
         if not isinstance(self.focused, OptionList):
             # The details pane has letters of its own; only those that change something wait here as well.

@@ -16,7 +16,8 @@ from textual.dom import DOMNode
 import mcphost.tui
 from mcphost.tui.actions import ACTIONS
 from mcphost.tui.key_table import DEFAULT_KEYS, FIXED_KEYS, build_key_table
-from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, normalize_key, work_together
+from mcphost.tui.local_keys import FIXED_KEYS_OF_PLACES, LOCAL_ACTIONS, default_local_keys, normalize_key, work_together
+from mcphost.tui.screens.list_screen import ListScreen
 from mcphost.tui.transcript.blocks import UserMessage
 
 UNNAMED = {
@@ -187,6 +188,28 @@ def test_no_action_of_a_page_gets_a_key_that_moves_in_its_text_or_leaves_it(name
 
 def test_keys_of_the_text_viewer_can_be_used_elsewhere() -> None:
     assert build_key_table({"conversation-copy": ["g"], "queue-remove": ["q"]})[1] == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["servers-restart", "history-pin", "registry-guide", "tools-pin", "permissions-revoke"]
+)
+def test_no_action_of_a_list_gets_the_key_that_starts_its_search(name: str) -> None:
+    table, (problem,) = build_key_table({name: ["/"]})
+    assert table.local_changes == {}
+    assert problem.text == (
+        f'"{name}": / always starts a search; choose another key; '
+        f"its default key {DEFAULT_KEYS.long(name)} stays in use."
+    )
+
+
+def test_the_key_that_starts_the_search_of_lists_can_be_used_elsewhere() -> None:
+    assert build_key_table({"conversation-copy": ["/"]})[1] == ()
+    assert build_key_table({"viewer-copy": ["/"], "viewer-find": ["f"]})[1] == ()
+
+
+def test_each_key_that_is_fixed_in_lists_is_bound_there() -> None:
+    bound = {binding.key for binding in Binding.make_bindings(ListScreen.BINDINGS)}
+    assert set(map(normalize_key, FIXED_KEYS_OF_PLACES["list"])) <= bound
 
 
 @pytest.mark.parametrize("key", ["{", "}"])
