@@ -14,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -169,10 +170,9 @@ def draw_markdown(text: str) -> None:
 def render_markdown(text: str) -> Markdown | Text:
     """Return *text* as rendered Markdown, or as plain text if it is too long or too complex to lay out."""
     clean = sanitize(text)
-    has_many_items = sum(1 for _item in _ITEM.finditer(clean)) > MAX_MARKDOWN_ITEMS
-    if len(clean) > MAX_MARKDOWN_CHARS or has_many_items or is_long_text_too_complex(clean):
+    if len(clean) > MAX_MARKDOWN_CHARS or sum(1 for _item in _ITEM.finditer(clean)) > MAX_MARKDOWN_ITEMS:
         return Text(clean)
-    return _TerminalMarkdown(clean)
+    return Text(clean) if is_long_text_too_complex(clean) else _TerminalMarkdown(clean)
 
 
 def draw_dim(text: str) -> None:
@@ -223,6 +223,16 @@ class StatusLine:
             live.stop()
 
 
+class _UnwrappedText:
+    """Sanitized text whose lines the terminal wraps; wrapping 50,000 lines here stops the event loop for 2 s."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Segment(f"{self._text}\n")
+
+
 class MarkdownStream:
     """Printer for streamed Markdown: prints complete blocks, and redraws the last block as it grows."""
 
@@ -255,7 +265,11 @@ class MarkdownStream:
     def _print_block(self, block: str) -> None:
         if self._has_printed:
             self._console.print()
-        self._console.print(render_markdown(block.strip("\n")))
+        shown = render_markdown(block.strip("\n"))
+        if isinstance(shown, Text):
+            self._console.print(_UnwrappedText(shown.plain), crop=False)
+        else:
+            self._console.print(shown)
         self._has_printed = True
 
     def _render_tail(self) -> Text:

@@ -5,6 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from mcphost.cli import printing
 from mcphost.cli.colors import Excerpt, StateWord
-from mcphost.cli.rich_output import MAX_MARKDOWN_ITEMS, MarkdownBlocks, render_markdown
+from mcphost.cli.rich_output import MAX_MARKDOWN_ITEMS, MarkdownBlocks, MarkdownStream, render_markdown
 
 Screen = Callable[[], str]
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -328,3 +329,22 @@ def test_markdown_of_very_many_items_is_printed_without_formatting(item: str) ->
 
 def test_prose_and_code_of_many_lines_are_formatted() -> None:
     assert isinstance(render_markdown("```\n" + "x = 1\n" * (2 * MAX_MARKDOWN_ITEMS) + "```\n\n**tea**"), Markdown)
+
+
+@pytest.mark.parametrize("text", [f"![x](https://example.com/{'a' * 200_000})", "a\n" * 50_000])
+def test_text_that_is_too_long_to_lay_out_is_streamed_without_wrapping_it(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrapped: list[int] = []
+    wrap = Text.wrap
+
+    def record(self: Text, *args: Any, **options: Any) -> Any:
+        wrapped.append(len(self))
+        return wrap(self, *args, **options)
+
+    monkeypatch.setattr(Text, "wrap", record)
+    stream = MarkdownStream()
+    stream.write(text)
+    stream.end_line()
+    assert text.rstrip("\n") in capsys.readouterr().out
+    assert max(wrapped, default=0) <= 4_000
