@@ -91,11 +91,24 @@ class BlockScrollView(ImmediateScrollView):
 
     def add(self, block: TranscriptBlock) -> None:
         """End the current stream, if any, and append a block."""
+        self.add_all((block,))
+
+    def add_all(self, blocks: Sequence[TranscriptBlock], unfinished: Sequence[StreamingText] = ()) -> None:
+        """End the current stream, if any, and append blocks, which are drawn only once.
+
+        *unfinished* are the ended streams of which the blocks show only the beginning.
+        """
         self.close_tail()
-        self._append(block)
+        for block in blocks:
+            self._append(block)
         self._update_view()
-        if isinstance(block, ToolCard):
+        self._show_rest(unfinished)
+        if any(isinstance(block, ToolCard) for block in blocks):
             self.spinner.start()
+
+    def _show_rest(self, unfinished: Sequence[StreamingText]) -> None:
+        for stream in reversed(unfinished):  # the end of the conversation is visible
+            self._unfinished.add(stream)
 
     def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
         """Insert blocks below *after* without moving the visible text; do nothing if *after* is not present."""
@@ -121,6 +134,7 @@ class BlockScrollView(ImmediateScrollView):
         self._block_layout.remove(index)
         if self.current_index >= index:
             self.current_index -= 1
+            self._block_layout.clear_strips(max(0, self.current_index))  # it may have become the current block
         self._forget_positions(index)
         self._update_view()
 
@@ -158,7 +172,7 @@ class BlockScrollView(ImmediateScrollView):
 
     def _forget_positions(self, start: int) -> None:
         """Discard what refers to blocks by index, because the indexes from *start* on are no longer valid."""
-        self._block_layout.clear_strips()
+        self._block_layout.clear_strips(start)
         self._selection_cache = (None, {})
         if self.text_selection is not None and is_selected_from(self.text_selection, start):
             self.screen.clear_selection()
@@ -167,8 +181,12 @@ class BlockScrollView(ImmediateScrollView):
         """Remove all blocks."""
         self.load(())
 
-    def load(self, blocks: Iterable[TranscriptBlock]) -> None:
-        """Replace all blocks and scroll to the end. Only the visible blocks are rendered."""
+    def load(self, blocks: Iterable[TranscriptBlock], unfinished: Sequence[StreamingText] = ()) -> None:
+        """Replace all blocks and scroll to the end. Only the visible blocks are rendered.
+
+        *unfinished* are the ended streams of which the blocks show only the beginning; the rest follows in later turns
+        of the event loop.
+        """
         self.close_tail()
         self._unfinished.clear()
         loader, self.earlier = self.earlier, None
@@ -178,6 +196,7 @@ class BlockScrollView(ImmediateScrollView):
         if loader is not None:
             loader.cancel()
         self._update_view()
+        self._show_rest(unfinished)
 
     def update_block(self, block: TranscriptBlock) -> None:
         """Render a block again because it has changed; do nothing if the block is not in the transcript."""

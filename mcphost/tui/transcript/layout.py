@@ -216,8 +216,12 @@ class BlockLayout:
                 self._cached_blocks.popitem(last=False)[1].strips = None
         return strips
 
-    def clear_strips(self) -> None:
-        """Discard all cached rows but keep the heights, for example after the theme has changed."""
+    def clear_strips(self, start: int = 0) -> None:
+        """Discard the cached rows of the blocks from index *start* on, by default of all blocks; keep the heights."""
+        if start:
+            for block in self.blocks[start:]:
+                block.strips = None
+            return
         for block in self._cached_blocks.values():
             block.strips = None
         self._cached_blocks.clear()

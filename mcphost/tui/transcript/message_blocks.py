@@ -32,7 +32,7 @@ from mcphost.tui.transcript.blocks import (
     label_model,
 )
 from mcphost.tui.transcript.image_block import ImageCard, detect_image
-from mcphost.tui.transcript.streaming import split_into_blocks
+from mcphost.tui.transcript.streaming import TextSplitter, split_into_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
 
 if TYPE_CHECKING:
@@ -69,12 +69,15 @@ def describe_source(message: Message) -> str:
     return text.format(name=prompt.name, server=prompt.server) if prompt is not None else ""
 
 
-def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
-    """Return the blocks for an assistant message that was inserted as part of a prompt."""
+def build_inserted_answer(message: Message, splitter: TextSplitter | None = None) -> list[TranscriptBlock]:
+    """Return the blocks for an assistant message that was inserted as part of a prompt.
+
+    *splitter* may leave a part of the text for later; see `build_markdown_blocks`.
+    """
     out: list[TranscriptBlock] = [SpeakerHeading(_("Assistant"), describe_source(message), format_time(message.at))]
     for part in message.parts:
         attached = describe_attachment(part)
-        out.extend([NoticeBlock("info", f"@ {attached}")] if attached else _build_part_blocks(part, {}))
+        out.extend([NoticeBlock("info", f"@ {attached}")] if attached else _build_part_blocks(part, {}, splitter))
     return out
 
 
@@ -94,9 +97,14 @@ def describe_attachment(part: Part) -> str:
     return f"{part.server} · {name}  ({size})" if part.server else f"{name}  ({size})"
 
 
-def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
-    """Return the blocks for complete text from the model; long text is split into several blocks."""
-    return [MarkdownBlock(text)] if is_shown_within(text, _MAX_SINGLE_BLOCK) else split_into_blocks(text)
+def build_markdown_blocks(text: str, splitter: TextSplitter | None = None) -> list[TranscriptBlock]:
+    """Return the blocks for complete text from the model; long text is split into several blocks.
+
+    If *splitter* is given, it splits the text and may leave a part for later; otherwise, all of it is split at once.
+    """
+    if is_shown_within(text, _MAX_SINGLE_BLOCK):
+        return [MarkdownBlock(text)]
+    return split_into_blocks(text) if splitter is None else splitter.split(text)
 
 
 def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
@@ -111,12 +119,14 @@ def build_blocks(
     *,
     show_costs: bool = False,
     timed: "Iterable[TimedBlock]" = (),
+    splitter: TextSplitter | None = None,
 ) -> list[TranscriptBlock]:
     """Return the blocks for the messages of a stored conversation.
 
     The cost of answers is shown if *show_costs* is true. Images in tool results and images that the user attached
     are included if *can_draw_images* returns True; it is called only if there are such images. Each block in
-    *timed* is placed before the first message that is newer.
+    *timed* is placed before the first message that is newer. *splitter* may leave a part of long texts for later; see
+    `build_markdown_blocks`.
     """
     out: list[TranscriptBlock] = []
     waiting = deque(timed)
@@ -126,7 +136,7 @@ def build_blocks(
         while waiting and message.at > waiting[0].at:
             out.append(waiting.popleft().block)
         if message.role == "user" or message.prompt is not None:
-            out.extend(_build_user_blocks(message, can_draw_images))
+            out.extend(_build_user_blocks(message, can_draw_images, splitter))
             heading = None
             continue
         if message.role == "assistant" and heading is None and message.parts:
@@ -139,7 +149,7 @@ def build_blocks(
                 _apply_tool_return(cards, part)
                 _insert_result_images(out, cards, part, can_draw_images)
             else:
-                out.extend(_build_part_blocks(part, cards))
+                out.extend(_build_part_blocks(part, cards, splitter))
         if message.cut:
             out.append(NoticeBlock("warning", _("This answer is incomplete.")))
     out.extend(one.block for one in waiting)
@@ -149,17 +159,19 @@ def build_blocks(
     return out
 
 
-def _build_user_blocks(message: Message, can_draw_images: Callable[[], bool]) -> list[TranscriptBlock]:
+def _build_user_blocks(
+    message: Message, can_draw_images: Callable[[], bool], splitter: TextSplitter | None
+) -> list[TranscriptBlock]:
     """Return the blocks for a message that the user sent, or that was inserted from a prompt."""
     if message.role != "user":
-        return build_inserted_answer(message)
+        return build_inserted_answer(message, splitter)
     images = attached_images(message)
     return [build_user_message(message), *(build_image_cards(images) if images and can_draw_images() else ())]
 
 
-def _build_part_blocks(part: Any, cards: dict[str, ToolCard]) -> list[TranscriptBlock]:
+def _build_part_blocks(part: Any, cards: dict[str, ToolCard], splitter: TextSplitter | None) -> list[TranscriptBlock]:
     if isinstance(part, TextPart):
-        return build_markdown_blocks(part.text) if part.text.strip() else []
+        return build_markdown_blocks(part.text, splitter) if part.text.strip() else []
     if isinstance(part, ThinkingPart):
         return [ThinkingBlock(part.text)] if part.text.strip() else []
     if isinstance(part, ToolUsePart):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mcphost.llm.messages import Message, TextPart
 from mcphost.tui.transcript.blocks import TranscriptBlock
-from mcphost.tui.transcript.streaming import LINE_COST
+from mcphost.tui.transcript.streaming import LINE_COST, StreamingText, TextSplitter
 from mcphost.tui.transcript.transcript import Transcript
 
 NEWEST_MESSAGES = 300
@@ -68,7 +68,8 @@ class EarlierMessages:
     """Builder that creates the blocks for earlier messages in short slices.
 
     It processes the messages before index *end*, from newest to oldest. *build* is called once for each part of
-    the messages, and returns the blocks for that part.
+    the messages, and returns the blocks for that part. It may leave the rest of long texts in the splitter; this rest
+    is split in further slices before the part is shown.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class EarlierMessages:
         transcript: Transcript,
         messages: Sequence[Message],
         end: int,
-        build: Callable[[Sequence[Message]], list[TranscriptBlock]],
+        build: Callable[[Sequence[Message], TextSplitter], list[TranscriptBlock]],
     ) -> None:
         self._transcript = transcript
         self._messages = messages
@@ -84,6 +85,8 @@ class EarlierMessages:
         self._build = build
         self._waiting: list[list[TranscriptBlock]] = []  # the part that was built last has the earliest messages
         self._waiting_count = 0
+        self._part: list[TranscriptBlock] = []  # the part that is being built
+        self._texts: list[StreamingText] = []  # its texts that have not been split completely
         self._ended = asyncio.Event()
         self._shown = asyncio.Event()
 
@@ -102,6 +105,7 @@ class EarlierMessages:
     def cancel(self) -> None:
         """Stop adding blocks; called when another conversation is opened."""
         self._messages, self._end = (), 0
+        self._texts.clear()
         self._waiting.clear()
         self._ended.set()
 
@@ -110,8 +114,8 @@ class EarlierMessages:
 
         The event loop is blocked until all blocks have been added.
         """
-        while self._end:
-            self._build_part()
+        while not self._is_built:
+            self._build_step()
         self._insert()
 
     async def _run(self) -> None:
@@ -122,20 +126,37 @@ class EarlierMessages:
     async def _build_slices(self) -> None:
         while not self._ended.is_set():
             begun = perf_counter()
-            self._build_part()
-            while self._end and perf_counter() - begun < SLICE_SECONDS:
-                self._build_part()
-            if not self._end or self._waiting_count >= min(len(self._transcript.blocks), _MAX_INSERTED):
+            self._build_step()
+            while not self._is_built and perf_counter() - begun < SLICE_SECONDS:
+                self._build_step()
+            if self._is_built or self._waiting_count >= min(len(self._transcript.blocks), _MAX_INSERTED):
                 self._insert()
             await asyncio.sleep(PAUSE_SECONDS)
 
-    def _build_part(self) -> None:
-        start = find_part(self._messages, self._end, _PART_MESSAGES)
-        blocks = self._build(self._messages[start : self._end])
-        self._transcript.estimate_heights(blocks)
-        self._end = start
-        self._waiting.append(blocks)
-        self._waiting_count += len(blocks)
+    @property
+    def _is_built(self) -> bool:
+        return not self._end and not self._texts
+
+    def _build_step(self) -> None:
+        """Begin the next part or, if it has texts that have not been split completely, split more of the first one."""
+        if self._texts:
+            self._split_step(self._texts[0])
+        elif self._end:
+            start, splitter = find_part(self._messages, self._end, _PART_MESSAGES), TextSplitter()
+            self._part = self._build(self._messages[start : self._end], splitter)
+            self._end, self._texts = start, splitter.unfinished
+        if not self._texts:
+            self._transcript.estimate_heights(self._part)
+            self._waiting.append(self._part)
+            self._waiting_count += len(self._part)
+            self._part = []
+
+    def _split_step(self, stream: StreamingText) -> None:
+        if stream.tail is not None:
+            at = self._part.index(stream.tail) + 1
+            self._part[at:at] = stream.flush()
+        if not stream.has_rest:
+            self._texts.pop(0)
 
     def _insert(self) -> None:
         blocks = [block for part in reversed(self._waiting) for block in part]
@@ -143,7 +164,7 @@ class EarlierMessages:
         self._waiting_count = 0
         if blocks:
             self._transcript.prepend(blocks)
-        if not self._end:
+        if self._is_built:
             self._messages = ()
             self._ended.set()
 

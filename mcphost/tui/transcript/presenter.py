@@ -25,6 +25,7 @@ from mcphost.tui.transcript.notices import (
     build_ending_notice,
     build_unanswered_notice,
 )
+from mcphost.tui.transcript.streaming import TextSplitter
 from mcphost.tui.transcript.tool_card import ToolCard, UnsentCards
 from mcphost.tui.transcript.transcript import Transcript
 
@@ -109,27 +110,34 @@ class TranscriptPresenter:
         self._resource_messages.clear()
         self._heading, place = None, TimedBlocks(timed)
 
-        def build(part: Sequence[Message]) -> list[TranscriptBlock]:
+        def build(part: Sequence[Message], splitter: TextSplitter) -> list[TranscriptBlock]:
             on_part(part)
             is_first = not part or part[0] is messages[0]
-            return self._build(part, place.take(part, is_first=is_first))
+            return self._build(part, place.take(part, is_first=is_first), splitter)
 
         start = find_part(messages, len(messages), NEWEST_MESSAGES)
-        blocks = build(messages[start:])
+        splitter = TextSplitter()
+        blocks = build(messages[start:], splitter)
         sent = [block for block in blocks if isinstance(block, UserMessage | BackgroundResult)]
         self._user_message = sent[-1] if sent else None
         self._ends_with_user = bool(messages) and messages[-1].is_typed
         unanswered = build_unanswered_notice(messages, keys_in_use(self.transcript).fill)
         self._unanswered_notice = NoticeBlock("info", note) if note else unanswered
         blocks += [self._unanswered_notice] if self._unanswered_notice is not None else []
-        self.transcript.load(blocks)
+        self.transcript.load(blocks, splitter.unfinished)
         if start:
             self.transcript.earlier = EarlierMessages(self.transcript, messages, start, build)
             self.transcript.earlier.start()
 
-    def _build(self, messages: Sequence[Message], timed: "Iterable[TimedBlock]") -> list[TranscriptBlock]:
+    def _build(
+        self, messages: Sequence[Message], timed: "Iterable[TimedBlock]", splitter: TextSplitter
+    ) -> list[TranscriptBlock]:
         blocks = build_blocks(
-            messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs, timed=timed
+            messages,
+            lambda: not self._images_unsupported_reason(),
+            show_costs=self.show_costs,
+            timed=timed,
+            splitter=splitter,
         )
         self.manual_cards.update(
             {block.call: block for block in blocks if isinstance(block, ToolCard) and block.state == "background"}
@@ -362,12 +370,14 @@ class TranscriptPresenter:
         self.transcript.close_tail()
         self._ends_with_user = False
         self._heading = None
+        splitter = TextSplitter()
         for message in event.messages:
+            count = len(splitter.unfinished)
             if message.role == "user":
                 self._add_user_message(message)
             else:
-                for block in build_inserted_answer(message):
-                    self.transcript.add(block)
+                blocks = build_inserted_answer(message, splitter)
+                self.transcript.add_all(blocks, splitter.unfinished[count:])
 
     def _images_unsupported_reason(self) -> str:
         from mcphost.tui.image_cache import images_unsupported_reason

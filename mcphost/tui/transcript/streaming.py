@@ -35,6 +35,28 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
     return blocks
 
 
+class TextSplitter:
+    """Splitter of complete texts that are shown in the same turn of the event loop.
+
+    At least the beginning of each text is split at once. The rest of a text that takes longer stays in `unfinished`,
+    whose streams get no more text; the caller splits them in later turns.
+    """
+
+    def __init__(self) -> None:
+        self.unfinished: list[StreamingText] = []
+        self._end = thread_time() + STEP_SECONDS
+
+    def split(self, text: str) -> list[TranscriptBlock]:
+        """Split text into blocks; if part of it is left for later, the last block is the tail of its stream."""
+        stream = StreamingText()
+        first = stream.start_tail(thinking=False)
+        stream.pending.append(text)
+        blocks = [first, *stream.flush(self._end)]
+        if stream.has_rest:
+            self.unfinished.append(stream)
+        return blocks
+
+
 class StreamingText:
     """Buffer for streamed text.
 
@@ -62,23 +84,24 @@ class StreamingText:
         self._size = 0
         return self.tail
 
-    def flush(self) -> list[TranscriptBlock]:
+    def flush(self, end: float | None = None) -> list[TranscriptBlock]:
         """Add the pending text to the growing block (the tail), and split off the parts that are complete.
 
         Return the new blocks, which the caller appends to the transcript; usually there are none. The last of the new
-        blocks becomes the tail. Text that takes longer than a step stays pending, and `has_rest` is true.
+        blocks becomes the tail. Text that takes longer than a step stays pending, and `has_rest` is true. A step ends
+        at *end*, in CPU seconds of the thread, or by default after STEP_SECONDS.
         """
         text, at = "".join(self.pending), 0
         self.pending.clear()
         out: list[TranscriptBlock] = []
-        begun = thread_time()
+        end = thread_time() + STEP_SECONDS if end is None else end
         # Long text is split in the same way as text that arrives in small pieces.
         while at < len(text):
             part = text[at : at + _SLICE_CHARACTERS]
-            end = at + min(len(part), find_line_end(part, _SLICE_LINES))
-            out.extend(self._append_slice(text[at:end]))
-            at = end
-            if thread_time() - begun >= STEP_SECONDS:
+            stop = at + min(len(part), find_line_end(part, _SLICE_LINES))
+            out.extend(self._append_slice(text[at:stop]))
+            at = stop
+            if thread_time() >= end:
                 break
         self.has_rest = at < len(text)
         if self.has_rest:
