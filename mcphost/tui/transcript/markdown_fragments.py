@@ -22,8 +22,8 @@ _OPEN_LIST_ITEMS = 12
 _OPEN_ROWS = 80
 _OPEN_PARAGRAPH, _OPEN_PARAGRAPH_LINES = 6000, 100  # in characters and in lines
 
-_FRAGMENT_CHARACTERS = 3000
-"""Characters of finished blocks from which they become a part of their own."""
+_FRAGMENT_CHARACTERS, _FRAGMENT_LINES = 3000, 50
+"""Characters and lines of finished blocks from which they become a part of their own."""
 _PLAIN_LINES = 100
 """Maximum lines of a part of a text that is too complex to parse; each part is drawn as a whole."""
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
@@ -91,7 +91,8 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
     for token in tops[1:]:
         # Finished blocks stay together until they are long: each part is parsed and drawn as a whole.
         start = token.map[0] if token.map else begun
-        if start == cut or sum(map(len, lines[begun:start])) > _FRAGMENT_CHARACTERS:
+        is_long = start - begun > _FRAGMENT_LINES or sum(map(len, lines[begun:start])) > _FRAGMENT_CHARACTERS
+        if start == cut or is_long:
             done.append(MarkdownFragment("".join(lines[begun:start]), is_joined=False))
             begun = start
     finished, rest, joined = _split_open_block(last, lines[cut:], _item_lines(tokens, cut))

@@ -20,7 +20,7 @@ MAX_MARKDOWN = 125_000
 plain text. An answer of 20,000 tokens stays below it."""
 LINE_COST = 15
 """Number of characters that a line counts for in addition to its own, because each line takes time to parse."""
-_MAX_PLAIN_CHARACTERS, _MAX_PLAIN_LINES = 1000, 100
+_MAX_PLAIN_CHARACTERS, _MAX_PLAIN_LINES = 1000, 50
 """Maximum characters and lines of a plain text block; the last block is drawn again each time text is added."""
 
 

@@ -363,3 +363,9 @@ def test_characters_that_are_not_marked_count_as_one(kind: str) -> None:
     thought = ThinkingBlock(USUAL[kind] * (280 if kind == "CR LF" else 18_000 // len(USUAL[kind])))
     assert thought.activate() is None
     assert UserMessage(USUAL[kind] * 250).activate() is None
+
+
+def test_a_block_of_very_short_paragraphs_draws_few_of_them() -> None:
+    blocks = build_markdown_blocks("a\n\n" * 2_000)
+    assert max(len(block.render(80)) for block in blocks) <= 60
+    assert sum(block.copy_text().count("a") for block in blocks) == 2_000
