@@ -52,15 +52,17 @@ class Turns:
 def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     """Let a step be a single slice, and count the work of each turn."""
     counted = Turns()
-    run, split, render = asyncio.Handle._run, StreamingText._append_slice, BlockRenderer.render  # type: ignore[attr-defined]
+    run, flush, render = vars(asyncio.Handle)["_run"], StreamingText.flush, BlockRenderer.render
 
     def count_turn(handle: asyncio.Handle) -> None:
         counted.number += 1
         run(handle)
 
-    def count_lines(stream: StreamingText, text: str) -> list[TranscriptBlock]:
-        counted.lines[counted.number] += text.count("\n")
-        return split(stream, text)
+    def count_lines(stream: StreamingText, end: float | None = None) -> list[TranscriptBlock]:
+        before = "".join(stream.pending).count("\n")
+        blocks = flush(stream, end)
+        counted.lines[counted.number] += before - "".join(stream.pending).count("\n")
+        return blocks
 
     def count_drawn(renderer: BlockRenderer, block: TranscriptBlock, first_line: int, selection: object) -> object:
         counted.drawn[counted.number] += 1
@@ -69,7 +71,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     monkeypatch.setattr(streaming, "STEP_SECONDS", 0)
     monkeypatch.setattr(opened_conversation, "SLICE_SECONDS", 0)
     monkeypatch.setattr(asyncio.Handle, "_run", count_turn)
-    monkeypatch.setattr(StreamingText, "_append_slice", count_lines)
+    monkeypatch.setattr(StreamingText, "flush", count_lines)
     monkeypatch.setattr(BlockRenderer, "render", count_drawn)
     return counted
 
@@ -115,7 +117,7 @@ async def test_long_text_is_split_and_drawn_in_many_turns(
         show(TranscriptPresenter(app.view))
         turns.number += 1  # what follows belongs to other turns than the call above
         await app.view.wait_loaded()
-        while app.view._streaming.pending:
+        while len(shown_text(app.view)) < len(TEXT):
             await wait_settled()
         assert shown_text(app.view) == TEXT
         assert max(turns.lines.values()) <= SLICE_LINES
