@@ -25,6 +25,7 @@ PRIVATE_USES = {
     ],
     # Names of Textual and asyncio, which have no public counterpart; the product happens to use them as well.
     "screens/rendering.py": ["_callbacks", "_ready"],
+    "screens/test_bounded_turns.py": ["_run"],
     "screens/test_chat.py": ["_on_key"],
     "unit/tui/test_terminal_driver.py": ["_sigcont_application"],
     # A fixture without an event loop closes what a test left open.
