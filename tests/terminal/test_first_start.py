@@ -309,7 +309,7 @@ def test_a_server_of_the_registry_is_installed_on_request_and_not_on_escape_and_
             terminal.run(MCPHOST_PATH, "--model", "demo")
             terminal.wait_for("Type a message")
             terminal.press("F3")
-            terminal.wait_for("No servers are configured", "b find")
+            terminal.wait_for("No servers are configured", "b registry")
             terminal.press("b")
             terminal.wait_for("GitHub account ada")
             terminal.press("Enter")
