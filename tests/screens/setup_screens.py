@@ -23,6 +23,7 @@ from mcphost.host.setup import SetupOffers
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.registry.package_digests import PackageDigest
 from mcphost.serialization import replace
+from mcphost.translation import _
 from mcphost.tui.screens.config_changes import ConfigChangesScreen
 from mcphost.tui.screens.profiles import ProfilesScreen
 from mcphost.tui.screens.registry import RegistryScreen
@@ -125,7 +126,10 @@ Opener = Callable[[Any, FakeHost], Awaitable[None]]
 
 @dataclass(frozen=True)
 class SetupStep:
-    """A setup of one screen: what opens it, a text on it, the keys pressed then, and the text they lead to."""
+    """A setup of one screen: what opens it, a text on it, the keys pressed then, and the text they lead to.
+
+    Both texts must be the same in every language.
+    """
 
     open: Opener
     text: str
@@ -215,7 +219,7 @@ def _diagnosis(*steps: DiagnosisStep) -> Opener:
         host.features.measure_round_trip = measure  # type: ignore[attr-defined]
         with patch("mcphost.host.servers.diagnosis.diagnose_server", diagnose):
             await pilot.press("f3", "i")
-            await _wait_for(pilot, steps[-1].name)
+            await _wait_for(pilot, _(steps[-1].name))
 
     return show
 
@@ -239,21 +243,21 @@ NEW_SERVER_KEYS = (
 SETUP_SCREENS: dict[str, Opener] = {
     "start_card": SetupStep(_start_card(SetupOffers(MODELS[:3], FOUND)), "□ files", ("ctrl+a",), "■ files"),
     "start_card_ollama": SetupStep(_start_card(SetupOffers(MODELS[1:3])), "gemma3:4b"),
-    "start_card_nothing": SetupStep(_start_card(SetupOffers()), "Paste a key", tuple("sk-ant-1"), "•" * 8),
-    "models": SetupStep(_models, "4 of 4"),
-    "model_form": SetupStep(_models, "4 of 4", ("ctrl+e",), "Settings of"),
-    "model_new": SetupStep(_models, "4 of 4", ("ctrl+n",), "Another model"),
-    "model_key": SetupStep(_models, "4 of 4", (*"grok", "enter", *"xai-1"), "•" * 5),
-    "profiles": SetupStep(_profiles, "3 of 3"),
-    "profile_form": SetupStep(_profiles, "3 of 3", ("n", *"mine"), "mine"),
-    "registry": SetupStep(_registry, "publisher"),
-    "install_form": SetupStep(_registry, "publisher", (*["down"] * 5, "enter"), "needed: tenant"),
-    "install_form_long": SetupStep(_registry, "publisher", ("enter",), "needed: cache_dir"),
-    "server_form": SetupStep(_servers, "n add", ("n", *"uvx mcp-server-time"), "uvx mcp-server-time"),
-    "server_form_settings": SetupStep(_servers, "n add", NEW_SERVER_KEYS, "~/services"),
-    "server_edit": SetupStep(_servers, "n add", ("e",), '"command": "npx"'),
-    "tool_form": SetupStep(_servers, "n add", ("t", "enter"), "Call files · search_files"),
-    "diagnosis": SetupStep(_diagnosis(*STEPS), "latency"),
-    "diagnosis_failed": SetupStep(_diagnosis(STEPS[0], FAILED), "what to do"),
-    "config_changes": SetupStep(_config_changes, "7 of 7", ("down", "down"), "changed: KEY"),
+    "start_card_nothing": SetupStep(_start_card(SetupOffers()), "esc", tuple("sk-ant-1"), "•" * 8),
+    "models": SetupStep(_models, "xai/grok"),
+    "model_form": SetupStep(_models, "xai/grok", ("ctrl+e",), "${env:TEAM}"),
+    "model_new": SetupStep(_models, "xai/grok", ("ctrl+n",), "${env:TEAM}"),
+    "model_key": SetupStep(_models, "xai/grok", (*"grok", "enter", *"xai-1"), "•" * 5),
+    "profiles": SetupStep(_profiles, "ollama_chat/qwen3"),
+    "profile_form": SetupStep(_profiles, "ollama_chat/qwen3", ("n", *"mine"), "mine"),
+    "registry": SetupStep(_registry, "github.com/ada/weather"),
+    "install_form": SetupStep(_registry, "github.com/ada/weather", (*["down"] * 5, "enter"), "<tenant>"),
+    "install_form_long": SetupStep(_registry, "github.com/ada/weather", ("enter",), "cache_dir"),
+    "server_form": SetupStep(_servers, "npx -y files-server", ("n", *"uvx mcp-server-time"), "uvx mcp-server-time"),
+    "server_form_settings": SetupStep(_servers, "npx -y files-server", NEW_SERVER_KEYS, "~/services"),
+    "server_edit": SetupStep(_servers, "npx -y files-server", ("e",), '"command": "npx"'),
+    "tool_form": SetupStep(_servers, "npx -y files-server", ("t", "enter"), "files · search_files"),
+    "diagnosis": SetupStep(_diagnosis(*STEPS), " ms"),
+    "diagnosis_failed": SetupStep(_diagnosis(STEPS[0], FAILED), "https://docs.astral.sh/uv/"),
+    "config_changes": SetupStep(_config_changes, "files/delete*", ("down", "down"), "KEY"),
 }
