@@ -119,7 +119,13 @@ async def test_changed_roots_are_sent_to_a_server_once_the_user_agrees_and_remov
     two.mkdir()
     write_settings(tmp_path, f"roots = ['{one}']\n")
     write_servers(tmp_path, peer=ROOTS_ENTRY)
-    frontend = ScriptedFrontend(TrustOnce(), ShareSession(), ShareSession())
+    may_share = anyio.Event()
+
+    async def share(_question: object) -> ShareSession:
+        await may_share.wait()
+        return ShareSession()
+
+    frontend = ScriptedFrontend(TrustOnce(), ShareSession(), share)
     async with open_setup(tmp_path, frontend=frontend) as (host, _):
 
         async def call(tool: str) -> list[str]:
@@ -130,6 +136,7 @@ async def test_changed_roots_are_sent_to_a_server_once_the_user_agrees_and_remov
         assert (changes.describe(), changes.needs_confirmation) == ((f"add the folder {two} (2)",), True)
         assert [one.allows_more for one in changes.settings] == [True]
         assert await call("where") == [file_uri(one)]  # a new folder is not sent without a question
+        may_share.set()
         assert await call("ask") == [file_uri(one), file_uri(two)]
         assert len(frontend.asked) == 3
         changes = await apply_settings(tmp_path, host, f"roots = [{{path = '{two}', name = '2'}}]\n")
