@@ -198,6 +198,15 @@ class Host:
         """The interactive pages of tools (MCP Apps), which a browser shows."""
         return self.late_parts.pages.get()
 
+    async def list_page_calls(self) -> frozenset[str]:
+        """Return the ids of the open conversation's calls whose pages can be opened, also those of earlier runs.
+
+        The code for pages is imported only if there is such a call.
+        """
+        if self.late_parts.pages.created is None and not await self.conversation.has_page_results():
+            return frozenset()
+        return await self.pages.list_calls()
+
     @property
     def open_pages(self) -> "tuple[OpenedPage, ...]":
         """The interactive pages of tools that are open now."""

@@ -322,6 +322,11 @@ class ConversationStore:
         query = "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ? AND typeof(seq) = 'integer'"
         return await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0])
 
+    async def has_page_results(self, conversation_id: str) -> bool:
+        """Return whether the result of a call with an interactive page is stored. Raises StoreError."""
+        query = "SELECT EXISTS (SELECT 1 FROM page_results WHERE conversation = ?)"
+        return bool(await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0]))
+
     async def find_title(self, conversation_id: str) -> str:
         """Return the title of a conversation, or "" if the id is unknown. Raises StoreError."""
         found = await self._database.run(lambda db: db.execute(_TITLE_QUERY, (conversation_id,)).fetchone())

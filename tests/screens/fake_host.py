@@ -694,6 +694,9 @@ class FakeHost:
         )
         self.halted = 0
 
+    async def list_page_calls(self) -> frozenset[str]:
+        return await self.pages.list_calls()
+
     @property
     def open_pages(self) -> tuple[OpenedPage, ...]:
         return tuple(self.pages.open_pages)

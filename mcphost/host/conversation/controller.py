@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import anyio
 import anyio.lowlevel
 
-from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.errors import ConfigError, McpHostError, StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.conversation_messages import Conversation
@@ -225,6 +225,14 @@ class ConversationController:
             self._events.publish(MessagesInserted(tuple(added)))
 
         await self._run_alone(add)
+
+    async def has_page_results(self) -> bool:
+        """Return whether results of calls with an interactive page are stored; False if the store cannot be read."""
+        try:
+            return bool(self.id) and await self._store.get().has_page_results(self.id)
+        except StoreError as error:
+            _log.warning("the calls with a page cannot be listed: %s", error)
+            return False
 
     @property
     def can_undo_insert(self) -> bool:

@@ -49,7 +49,7 @@ class PageEvents:
     async def _mark_stored_cards(self) -> None:
         """Mark the cards of the conversation's earlier calls whose pages can be opened."""
         transcript = self._presenter.transcript
-        if calls := await self._host.pages.list_calls():
+        if calls := await self._host.list_page_calls():
             await transcript.wait_loaded()
             for card in transcript.blocks:
                 if isinstance(card, ToolCard) and card.call in calls:

@@ -91,6 +91,17 @@ async def test_a_page_of_another_conversation_is_not_found(tmp_path: Path) -> No
             await host.pages.open()
 
 
+async def test_pages_are_listed_without_their_code_unless_the_conversation_has_some(tmp_path: Path) -> None:
+    conversation = await call_in_first_run(tmp_path)
+    async with open_later_run(tmp_path, conversation) as host:
+        host.conversation.open_new()
+        assert await host.list_page_calls() == frozenset()
+        assert host.late_parts.pages.created is None
+        await host.conversation.open(conversation)
+        assert await host.list_page_calls() == {"use-1"}
+        assert host.late_parts.pages.created is not None
+
+
 CHANGED = tool_definition("show", description="Show more.", _meta={"ui": {"resourceUri": PAGE_URI}})
 REFRESH = tool_definition("refresh")
 
