@@ -44,8 +44,8 @@ MAX_NOTES = 5
 class Attachments:
     """Attachments to the next message, oldest first; background workers read the files and resources.
 
-    They are followed in the list by the contexts of open pages that the message takes along, and by resources that were
-    sent with earlier messages and have changed since then.
+    The displayed list also contains the contexts of open pages, which are sent with the message, and resources that
+    were sent with earlier messages and have changed since then.
     """
 
     _host: "Host"
@@ -361,7 +361,7 @@ class Attachments:
         return is_taken
 
     def _add_noted(self, *attachments: "Attachment") -> None:
-        """Add attachments and show their notes; those that are attached already are only named to the user."""
+        """Add attachments and show their notes; show a notification that names those already attached."""
         new = [one for one in attachments if one.part not in self.parts]
         if known := [one for one in attachments if one not in new]:
             text = _("{name} is attached already.").format(name=join_list(clean_line(one.name) for one in known))

@@ -370,7 +370,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
             self._show_queue()
 
     def _offer_model(self, text: str) -> None:
-        """Open the form for a model if *text* is its URL; otherwise, explain how to choose one."""
+        """If *text* is a URL, open the form for a model at this URL; otherwise, explain how to choose a model."""
         from mcphost.tui.screens.model_use import offer_address
 
         if not offer_address(self, text):
@@ -412,10 +412,10 @@ class ChatScreen(StyledOnce, AttachmentScreen):
             self.run_worker(self._send_waiting, group="turn")
 
     def _finish_model_switch(self, has_switched: bool) -> None:
-        """Send the messages that were waiting for the model switch, or restore them if the switch failed.
+        """Send the messages that were waiting for the model switch, or return them to the composer if it failed.
 
-        Restored messages are moved to the composer. While a turn is running, only messages written during a failed
-        switch are restored, and the next message is confirmed first: it may have been written for the other model.
+        While a turn is running, nothing is sent, and only messages written during a failed switch are returned. The
+        user must then confirm the next message, because it may have been written for the other model.
         """
         self.model_switches.needs_confirmation = not has_switched and self.is_turn_active
         if self.is_attached and not self.is_turn_active:
@@ -491,7 +491,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
             self.presenter.add_notice("warning", text, keys_in_use(self).fill(hint))
 
     def open_model_form(self) -> None:
-        """Open the form for a model at an address of the user's own; if the user leaves it, explain the choices."""
+        """Open the form for a model at any URL; if the user cancels, explain how to choose a model."""
         from mcphost.tui.screens.model_use import open_address_form
 
         open_address_form(self, on_leave=self.explain_missing_model)

@@ -209,7 +209,7 @@ class ConfigChangesScreen(ListScreen):
         return [row for row in self.entries if row.value.is_critical and _key(row) not in self._read]
 
     def _describe_refusal(self) -> str:
-        """Return why the changes cannot be applied yet, with what to do about it, or "" if they can be."""
+        """Return why the changes cannot be applied yet and what to do about it, or "" if they can be applied."""
         reason = self.warning()
         if not reason or any(_key(row) not in self._seen for row in self.entries):
             return reason

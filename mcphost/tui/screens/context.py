@@ -71,7 +71,7 @@ class ContextScreen(ListScreen):
         self._shown_width = 0  # for which names in the details are truncated
 
     def on_mount(self) -> None:
-        """Start counting the tokens of the next request, and follow the size of the details."""
+        """Start counting the tokens of the next request, and update the details whenever their size changes."""
         super().on_mount()
         self.watch(self.query_one(LongText), "virtual_size", self._fit_details, init=False)
         self.measure()
@@ -148,11 +148,11 @@ class ContextScreen(ListScreen):
 
     @property
     def _details_width(self) -> int:
-        """Number of cells for a line of the details; that of the whole screen before the details are laid out."""
+        """The width of a line of the details in cells, computed from the screen width before the first layout."""
         return max(_MIN_LINE, (self.query_one(LongText).size.width or self.size.width) - _MARGIN)
 
     def _fit_details(self) -> None:
-        """Show the details again if their width has changed, because names in them are truncated to it."""
+        """Show the details again if their width has changed, because tool names are truncated to this width."""
         if self._details_width != self._shown_width and (row := self.current_row()):
             self.show_details(row)
 

@@ -199,8 +199,8 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def action_leave(self) -> None:
         """Close the form without a result.
 
-        If CONFIRMS_LEAVING is set and the user has changed a text, the first call only warns that the changes would be
-        lost.
+        If CONFIRMS_LEAVING is set and the user has changed any text, the first call only warns that the changes would
+        be lost.
         """
         texts, now = self._read_texts(), input_guard.clock()
         if self.CONFIRMS_LEAVING and texts not in (self._initial_texts, self._warned_texts):

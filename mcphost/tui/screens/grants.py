@@ -48,9 +48,10 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of grants, of stored decisions about sharing folders, and of decisions to keep a server's changes.
+    """List of grants, stored decisions about sharing folders, and servers whose tool changes are accepted.
 
-    If *server* is given, only the grants and decisions for that server are listed.
+    A server is listed if the user has accepted its later tool changes for this session. If *server* is given, only the
+    entries for that server are listed.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Permissions")
@@ -98,7 +99,7 @@ class GrantsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each grant, then a row for each stored decision about sharing a folder."""
+        """Return a row for each grant, each stored decision about a folder, and each server with accepted changes."""
         return (
             [
                 ListRow(
@@ -130,14 +131,14 @@ class GrantsScreen(ListScreen):
         )
 
     def _explain_inactive(self, one: ChangeAcceptance) -> str:
-        """Return why a decision does not apply to its server as it is configured now; "" if it applies."""
+        """Return why accepted changes no longer apply to a server as it is configured now, or "" if they apply."""
         configs = [view.config for view in self.host.servers.views() if view.name == one.server]
         if not any(server_digest(config) == one.server_digest for config in configs):
             return translate_sentence(SERVER_CHANGED)
         return "" if any(config.has_own_watch for config in configs) else _(_NOT_WATCHED)
 
     def show_details(self, row: ListRow) -> None:
-        """Show the rule, scope, status and usage of a grant, or a stored decision about sharing a folder."""
+        """Show the details of a grant, of a decision about sharing a folder, or of accepted tool changes."""
         self._revoke_candidate = ""
         if isinstance(row.value, FolderAnswerStatus):
             self._show_folder_details(row.value)

@@ -63,10 +63,10 @@ class SearchLine(OrderedInput):
 
 
 class _Title(OneLineText):
-    """Title of one row, or of several if a screen's style sheet gives it an automatic height."""
+    """Title line, which wraps onto several rows if a screen's style sheet gives it an automatic height."""
 
     def update(self, content: VisualType = "", *, layout: bool = False) -> None:
-        """Show *content*; lay out the screen only if the height depends on it."""
+        """Show *content*; lay out the screen only if the title's height depends on its content."""
         super().update(content, layout=layout or self.styles.is_auto_height)
 
 
@@ -315,13 +315,13 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return min(exact or same, key=lambda number: abs(number - default), default=default)
 
     def notice_server_change(self) -> None:
-        """Handle a change of a server now or, if another page hides this one, when this one is shown again."""
+        """Handle a change to a server now or, if another page covers this one, when this one is shown again."""
         self._has_missed_change = self.is_covered
         if not self._has_missed_change:
             self.handle_server_change()
 
     def notice_resource_change(self, server: str, uri: str) -> None:
-        """Handle a change of a resource in the same way."""
+        """Handle a change to a resource now or, if another page covers this one, when this one is shown again."""
         if self.is_covered:
             self._missed_resources.add((server, uri))
         else:
@@ -539,7 +539,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.list_widget.focus()
 
     def _clears_search(self) -> bool:
-        """Return whether Esc clears the search line; on a screen that opens for a search, it closes the screen."""
+        """Return whether Esc clears the search line instead of closing the screen.
+
+        On a screen that opens with the focus on the search line, Esc always closes the screen.
+        """
         return self.AUTO_FOCUS != "#search" and any(line.value for line in self.query("#search").results(Input))
 
 

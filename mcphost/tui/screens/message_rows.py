@@ -52,10 +52,11 @@ ParsedMessage = JsonRpcMessage | int | None
 
 
 class DescribedEntry(NamedTuple):
-    """An entry of a message log with its label, and what the filter compares.
+    """An entry of a message log, with its label and the values that filters compare.
 
     `method` is the JSON-RPC method of a request, of the request that a response answers, or of the message in an HTTP
-    request; "" if there is none. `seconds` is the duration of a request or exchange, on the row of its end.
+    request; "" if there is none. `seconds` is the duration of a request or HTTP exchange, and is set only on the entry
+    that ends it.
     """
 
     entry: Entry
@@ -66,7 +67,7 @@ class DescribedEntry(NamedTuple):
 
 
 class EntryDescriber:
-    """Describer of the entries of one log, which describes each entry only once."""
+    """Formatter of the entries of one log, which formats each entry only once."""
 
     def __init__(self) -> None:
         self._parsed: dict[int, ParsedMessage] = {}
@@ -118,7 +119,7 @@ def describe_outcome(exchange: LoggedExchange) -> str:
 
 
 def describe_sign_in(exchange: LoggedExchange) -> str:
-    """Return a text with the purpose of an HTTP exchange in a sign-in; "" for an MCP message."""
+    """Return the purpose of an HTTP exchange during a sign-in, or "" for an exchange with an MCP message."""
     purpose = exchange.sign_in
     shown = _(purpose) if purpose in _SIGN_IN_PURPOSES else clean_line(purpose, 60)
     return _("sign-in: {purpose}").format(purpose=shown) if shown else ""
@@ -234,8 +235,8 @@ _MAX_SHOWN_WORD = 40
 class MessageFilter(NamedTuple):
     """A filter of the messages screen; an entry passes if it matches every part.
 
-    `words` must occur in the entry's label or time. `problem` is a message about a filter that was not understood, or
-    ""; nothing passes then.
+    `words` must occur in the entry's label or time. `problem` is an error message if the filter could not be parsed,
+    otherwise ""; if it is set, no entry passes.
     """
 
     methods: tuple[str, ...] = ()

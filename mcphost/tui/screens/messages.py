@@ -53,7 +53,7 @@ _MAX_NAME = 60
 class MessagesScreen(ListScreen):
     """List of the newest messages and HTTP exchanges with one server, newest first; opening it starts logging them.
 
-    JSON is indented, secrets are removed, and long messages are truncated. The search line takes filters, too.
+    JSON is indented, secrets are removed, and long messages are truncated. The search line also accepts filters.
     """
 
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -91,7 +91,7 @@ class MessagesScreen(ListScreen):
         self.TITLE_TEXT = title  # pyright: ignore[reportAttributeAccessIssue, reportConstantRedefinition]
 
     def empty_text(self) -> str:
-        """Return a text that explains when messages will be logged, and which key restarts the server now."""
+        """Return text that explains when messages are logged, and which key restarts the server."""
         said = _(
             "The server's messages are logged from its next start on: the newest {count}, and only until mcphost "
             "quits. {{messages-restart}} restarts the server now."
@@ -99,7 +99,7 @@ class MessagesScreen(ListScreen):
         return keys_in_use(self).fill(said.format(count=MAX_MESSAGES))
 
     def legend(self) -> Content:
-        """Return which entries are listed, if not all of them."""
+        """Return a label that states which kind of entries is listed, or empty content if all are listed."""
         view = _VIEWS[self._view]
         return Content.styled(f"  {_(view)}", "$accent") if view else Content("")
 
@@ -337,7 +337,10 @@ class MessagesScreen(ListScreen):
         self.notify(text, severity="warning", markup=False)
 
     def _find_exchange(self, entry: LoggedMessage | LoggedExchange) -> LoggedExchange | None:
-        """Return the HTTP exchange that carried a sent message, or the exchange itself."""
+        """Return the HTTP exchange that carried a sent message, or *entry* if it is itself an exchange.
+
+        Return None for a received message, or if no exchange is found.
+        """
         if isinstance(entry, LoggedExchange):
             return entry
         if entry.direction == "received" or not self._has_exchanges:
@@ -366,7 +369,7 @@ def _entry_of(row: ListRow) -> LoggedMessage | LoggedExchange:
 
 
 def _message_of(entry: LoggedMessage | LoggedExchange) -> LoggedMessage:
-    """Return the message in the body of an HTTP request, which may be empty, or the message itself."""
+    """Return *entry* if it is a message; for an HTTP exchange, return the body of the request as a message."""
     if isinstance(entry, LoggedMessage):
         return entry
     return LoggedMessage(entry.number, entry.at, "sent", entry.body, entry.request_size, entry.mask)
@@ -412,9 +415,9 @@ def _exchange_pairs(exchange: LoggedExchange) -> list[tuple[str, str]]:
 
 
 def _exchange_sections(exchange: LoggedExchange, *, with_body: bool = False) -> list[Section]:
-    """Return the headers of both sides and, if *with_body* is true, the body of the request.
+    """Return the headers of the request and the response and, if *with_body* is true, the request body.
 
-    For an OAuth request, the names of its parameters are always included.
+    For an OAuth request, the names of the parameters are included instead of the body.
     """
     sections = [
         Section(_("Request headers"), _format_headers(exchange.request_headers)),

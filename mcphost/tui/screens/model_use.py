@@ -1,6 +1,6 @@
 """Functions that switch the chat to a chosen model, and show notices about the result.
 
-A model may also be at an address that the user enters, such as a gateway or a vLLM server on an unusual port.
+The user can also enter the URL of a model API, such as a gateway or a vLLM server on an unusual port.
 """
 
 from collections.abc import Awaitable, Callable
@@ -65,7 +65,7 @@ async def _use_model(chat: Any, choice: "ModelChoice") -> bool:
 
 
 def find_address(text: str) -> str:
-    """Return the http or https URL that is all of *text*, or "" if *text* is something else."""
+    """Return *text* without surrounding whitespace if it is an http or https URL, otherwise ""."""
     url = text.strip()
     if len(url) > _MAX_LENGTH or len(url.split()) != 1 or not url.lower().startswith(("http://", "https://")):
         return ""
@@ -76,9 +76,9 @@ def find_address(text: str) -> str:
 
 
 def open_address_form(chat: Any, address: str = "", on_leave: "Callable[[], object]" = lambda: None) -> None:
-    """Open the form for another model, with *address* as its address, and use the model that the user enters.
+    """Open the form for a model with *address* as its API's URL, and use the model that the user enters.
 
-    *on_leave* is called if the user leaves the form without a model.
+    *on_leave* is called if the user closes the form without entering a model, or if the form is not available.
     """
     from mcphost.tui.screens.models import ModelForm
 
@@ -97,9 +97,10 @@ def open_address_form(chat: Any, address: str = "", on_leave: "Callable[[], obje
 
 
 def offer_address(chat: Any, text: str) -> bool:
-    """Open the form with the URL that the user wrote as a message; return False if it is no URL.
+    """If *text* is a URL, open the model form with this URL; otherwise, return False.
 
-    The URL stays in the composer if the user leaves the form.
+    *text* is a message that the user submitted. If the user closes the form without entering a model, *text* is put
+    back into the composer, unless the composer already contains other text.
     """
     address = find_address(text) if chat.host.setup is not None else ""
     if not address:

@@ -55,7 +55,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
         """Create the form for the model that *config* describes.
 
         *title* is the name of the provider or the address of its API. *variable* is the name of the environment
-        variable for the API key. With *is_replaced*, the model has a key already.
+        variable for the API key. *is_replaced* is true if the new key replaces an existing one.
         """
         super().__init__()
         self._setup = setup
@@ -275,7 +275,7 @@ class ModelsScreen(ListScreen):
             self.run_worker(partial(self._toggle_favorite, row.value), group="favorite", exclusive=True)
 
     def action_replace_key(self) -> None:
-        """Ask for another API key of the selected model's provider, then use the model."""
+        """Ask for a new API key for the selected model's provider, then use the model."""
         if not (row := self.current_row()):
             return
         model: AvailableModel = row.value
@@ -375,7 +375,7 @@ def _make_model(config: ModelConfig) -> "AvailableModel":
 
 
 def _add_facts(model: "AvailableModel", facts: "ModelFacts | None") -> "AvailableModel":
-    """Return *model* with those of *facts* that are unknown in it."""
+    """Return a copy of *model* in which unknown values are filled in from *facts*."""
     if facts is None:
         return model
     return replace(

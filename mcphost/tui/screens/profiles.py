@@ -65,8 +65,9 @@ class ProfilesScreen(ListScreen):
     def __init__(self, config: "HostConfig", draft: "Profile", selected: str = "") -> None:
         """Create the screen; *draft* contains the settings in use, which can be saved as a new profile.
 
-        The cursor is on the profile named *selected*, or on the first one if this is "". If that profile was removed,
-        the cursor is on "no profile": a key that is still held down must not remove another one.
+        The cursor starts on the profile named *selected*, or on the first one if this is "". If that profile was
+        removed, the cursor starts on "no profile", so that a key that is still held down does not remove another
+        profile.
         """
         super().__init__()
         self._selected = selected
@@ -77,7 +78,10 @@ class ProfilesScreen(ListScreen):
         self.add_class("bare")
 
     def find_again(self, before: ListRow | None, default: int) -> int:
-        """Return the index of the profile to select when the screen opens, or of the entry like *before*."""
+        """Return the index of the entry for the cursor: the `selected` profile at first, then the entry like *before*.
+
+        For *before* and *default*, see the base class.
+        """
         if before is None and self._selected:
             names = [row.title for row in self.visible_rows]
             return names.index(self._selected) if self._selected in names else max(default, len(names) - 1)
@@ -187,7 +191,7 @@ _MAX_NAME_LENGTH = 60
 
 
 class ProfileForm(FormScreen[Profile]):
-    """Form for a new or an existing profile; its result is the profile to save, or None to cancel."""
+    """Form for a new or an existing profile; its result is the profile to save, or None if the user cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
     DEFAULT_CSS = """
@@ -200,7 +204,7 @@ class ProfileForm(FormScreen[Profile]):
     def __init__(self, draft: Profile, taken: "Container[str]", servers: "Container[str]") -> None:
         """Create the form with the settings in *draft*; a new profile cannot have a name in *taken*.
 
-        If *draft* has a name, that profile is changed, and its name stays.
+        If *draft* has a name, the form changes the profile of this name; the name itself cannot be changed.
 
         *servers* are the names of the configured servers. If the user enters any other server name, the first attempt
         to save shows an error; a second attempt saves the profile anyway.
@@ -302,6 +306,6 @@ class ProfileForm(FormScreen[Profile]):
         )
 
     def _find_prompt(self, text: str) -> str | None:
-        """Return the system prompt to save; one that was not edited stays as it is, even an empty one."""
+        """Return the system prompt to save; if the user did not edit it, return the original, even an empty one."""
         before = self._draft.system_prompt
         return before if text.strip() == (before or "").strip() else text.strip() or None

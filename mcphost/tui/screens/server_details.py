@@ -80,7 +80,7 @@ def offer_sections(view: ServerView, keys: KeyTable) -> tuple[Section, ...]:
 
 
 def _make_log_section(view: ServerView, keys: KeyTable) -> Section:
-    """Return the newest lines of the log, with their source and level where these change.
+    """Return the newest lines of the log, with a heading wherever their source or level changes.
 
     The lines are indented, so that a server cannot write a line that looks like the heading of mcphost's own lines.
     """

@@ -52,7 +52,7 @@ _FULL_HEIGHT = 34
 
 
 def describe_other_files(files: Sequence[str]) -> str:
-    """Return a sentence about *files* that also have an entry with the server's name; they are not changed."""
+    """Return a sentence which states that the server's entries in *files* are not changed."""
     shown = join_list(clean_line(file, _MAX_PATH_LENGTH) for file in files)
     return _("Another entry of this name, in {files}, stays as it is.").format(files=shown)
 
@@ -94,7 +94,8 @@ class ServerForm(FormScreen[str]):
         """Create the form; *entry* is the configuration of the server *name*, or None for a new server.
 
         *save* stores the server and returns a sentence to show. *files* maps each scope that the user can select to the
-        configuration file for that scope. *other_files* also have an entry of the name, which the form does not change.
+        configuration file for that scope. *other_files* are further files with an entry for the server; the form does
+        not change them.
         """
         super().__init__()
         self._save = save
@@ -219,9 +220,10 @@ class ServerForm(FormScreen[str]):
         self.dismiss(done)
 
     def _switch_scope(self, text: str) -> bool:
-        """Select the `--scope` of a pasted command, and tell the user; return whether another file is selected now.
+        """Select the scope given by `--scope` in a pasted command; return whether this has changed the scope.
 
-        Each scope is selected at most once, so that the user can still choose another one.
+        If so, a message names the file in which the server will be saved. The scope of a command is applied only once,
+        so that the user can still choose another.
         """
         from mcphost.config.typed_servers import find_pasted_scope
 
@@ -238,10 +240,10 @@ class ServerForm(FormScreen[str]):
         return True
 
     def _fill_in_folder(self, text: str, name: str) -> bool:
-        """Enter the current folder as the working directory if only there the server finds a path that it is given.
+        """Use the current folder as the working directory if a path in the server's command exists only there.
 
-        Return whether the folder was entered, which the user is then told. It happens once, so that the user can clear
-        the input. Raises McpHostError if *text* is no server.
+        Return True, and show a message, if the working directory was filled in. This happens at most once, so that the
+        user can clear the input. Raises McpHostError if *text* does not describe a server.
         """
         from mcphost.config.relative_paths import find_misplaced_path
         from mcphost.config.typed_servers import parse_server_text
@@ -286,7 +288,7 @@ async def add_server(
 ) -> str:
     """Add the servers that the user typed as *text*; return a message for the user.
 
-    Raises McpHostError if the text is no server, or if the file cannot be changed.
+    Raises McpHostError if *text* does not describe a server, or if the file cannot be changed.
     """
     from mcphost.config.typed_servers import parse_server_text, read_settings
 
@@ -313,9 +315,9 @@ async def change_server(
     _scope: "Scope",
     _typed: TypedTexts,
 ) -> str:
-    """Replace the entry of the server *name* by *text*; return a message for the user. Raises McpHostError.
+    """Replace the entry of the server *name* with *text*; return a message for the user. Raises McpHostError.
 
-    *before* is the entry that the user began to edit.
+    *before* is the entry as it was when the user began to edit it.
     """
     from mcphost.config.typed_servers import parse_entry
 

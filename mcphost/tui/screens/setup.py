@@ -452,7 +452,7 @@ class SetupScreen(FormScreen[SetupChoice]):
 
         If mcphost opened the screen automatically, the first call only focuses the Start button. Another call within
         GUARD_SECONDS of the previous one is ignored, because Enter is probably being held down. If the Skip button has
-        the focus, the result is None. If the list of models has it, the entry under the cursor is chosen first.
+        the focus, the result is None. If the list of models has the focus, the entry under the cursor is chosen first.
         """
         now = input_guard.clock()
         if self._typed and not self._is_entered:
@@ -482,7 +482,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._start_with_entered_key()
 
     def _submit_typed(self, *, is_pasted: bool) -> None:
-        """Store the typed API key and close the screen; text that is no API key is passed to the composer.
+        """Store the typed API key and close the screen; pass text that is not an API key to the composer.
 
         If *is_pasted* is true, Enter was part of the pasted text, and the user must press it again to store the key.
         """
@@ -495,7 +495,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._start_with_entered_key()
 
     def _start_with_entered_key(self) -> None:
-        """Start with the entered API key or with the selected model; an address is passed to the composer."""
+        """Start with the entered API key or, without one, with the selected model; pass a URL to the composer."""
         key = next((line.value.strip() for line in self.query("#key").results(Input)), "")
         if find_address(key):
             self.dismiss(SetupChoice(typed=key))  # the chat offers to use a model at this address

@@ -155,7 +155,7 @@ class ToolsScreen(ListScreen):
         return out
 
     def _describe_sending(self, tool: str) -> str:
-        """Return a text that states whether and why the tool's definition is sent with each request."""
+        """Return text that states whether the tool's definition is sent with each request, and why."""
         return {
             "user": _("always: pinned by you"),
             "setting": _('always: "pinned_tools" in config.toml'),
