@@ -94,9 +94,10 @@ class BlockScrollView(ImmediateScrollView):
         self.add_all((block,))
 
     def add_all(self, blocks: Sequence[TranscriptBlock], unfinished: Sequence[StreamingText] = ()) -> None:
-        """End the current stream, if any, and append blocks, which are drawn only once.
+        """End the current stream, if any, and append blocks, redrawing the view only once.
 
-        *unfinished* are the ended streams of which the blocks show only the beginning.
+        *unfinished* are ended streams of which *blocks* contain only the beginning; the rest is added in later turns of
+        the event loop.
         """
         self.close_tail()
         for block in blocks:
@@ -184,8 +185,8 @@ class BlockScrollView(ImmediateScrollView):
     def load(self, blocks: Iterable[TranscriptBlock], unfinished: Sequence[StreamingText] = ()) -> None:
         """Replace all blocks and scroll to the end. Only the visible blocks are rendered.
 
-        *unfinished* are the ended streams of which the blocks show only the beginning; the rest follows in later turns
-        of the event loop.
+        *unfinished* are ended streams of which *blocks* contain only the beginning; the rest is added in later turns of
+        the event loop.
         """
         self.close_tail()
         self._unfinished.clear()

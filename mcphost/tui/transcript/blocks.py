@@ -60,7 +60,7 @@ class TranscriptBlock:
 
     @property
     def open_key(self) -> str:
-        """The key that opens or unfolds the block, as shown in hints, or the text "a click" if no key does now."""
+        """The key that opens or unfolds the block, for use in hints, or "a click" if no key can open it now."""
         return (self.has_cursor and self.keys.short("conversation-open")) or _("a click")
 
     @property
@@ -104,7 +104,7 @@ class TranscriptBlock:
         return ""
 
     def search_text(self) -> str:
-        """Return the text that a search looks in, including folded text."""
+        """Return the text to search, including folded text."""
         return self.copy_text()
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:

@@ -22,7 +22,7 @@ class PartCopier:
     ) -> None:
         """Create a copier that posts its messages to *widget*; *get_blocks* returns the transcript's blocks.
 
-        *complete* adds the blocks of an answer that has ended but is not yet shown to its end.
+        *complete* adds the missing blocks of an answer that has ended but is not fully shown yet.
         """
         self._widget = widget
         self._get_blocks, self._complete = get_blocks, complete

@@ -73,10 +73,9 @@ def build_ending_notice(
 ) -> NoticeBlock | None:
     """Return a notice that explains why the turn ended, or None if no explanation is needed.
 
-    A notice is returned if the turn failed, was stopped by the limit on tool rounds or by the budget, or ended with a
-    part of an answer.
-    *fill* replaces names of actions in braces with their keys. *is_incomplete* is true if the last answer was
-    cut off, and *can_edit* is true if the conversation ends with a user message.
+    A notice is returned if the turn failed, was stopped by the limit on tool rounds or by the budget, or ended with an
+    incomplete answer. *fill* replaces names of actions in braces with their keys. *is_incomplete* is true if the last
+    answer was cut off, and *can_edit* is true if the conversation ends with a user message.
     """
     if event.outcome == "failed":
         again = _(_CONTINUE) if is_incomplete else _("Press {continue_turn} to retry.")
@@ -93,7 +92,7 @@ def build_ending_notice(
 
 
 def build_unanswered_notice(messages: Sequence[Message], fill: Callable[[str], str]) -> NoticeBlock | None:
-    """Return a notice if the last of *messages* has no answer yet, or is a part of an answer; otherwise None.
+    """Return a notice if the last of *messages* is unanswered or is an incomplete answer; otherwise None.
 
     *fill* replaces names of actions in braces with their keys.
     """

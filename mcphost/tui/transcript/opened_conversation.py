@@ -67,9 +67,9 @@ def pause_garbage_collection() -> Generator[None]:
 class EarlierMessages:
     """Builder that creates the blocks for earlier messages in short slices.
 
-    It processes the messages before index *end*, from newest to oldest. *build* is called once for each part of
-    the messages, and returns the blocks for that part. It may leave the rest of long texts in the splitter; this rest
-    is split in further slices before the part is shown.
+    It processes the messages before index *end*, from newest to oldest. *build* is called once for each part of the
+    messages, and returns the blocks for that part. It may leave the rest of long texts in the TextSplitter that it
+    receives; this rest is split in further slices before the part is shown.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class EarlierMessages:
         return not self._end and not self._texts
 
     def _build_step(self) -> None:
-        """Begin the next part or, if it has texts that have not been split completely, split more of the first one."""
+        """Split more of the current part's first unfinished text or, if there is none, build the next part."""
         if self._texts:
             self._split_step(self._texts[0])
         elif self._end:

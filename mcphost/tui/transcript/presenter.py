@@ -180,8 +180,9 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str], *, is_turn_asked: bool, is_summary_asked: bool) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        `phase` also says so while the user is asked about a summary or, during a turn, about something that the turn
-        needs, such as the cost of a request or the answer to a form of a running call.
+        *calls* are the ids of the waiting calls. `phase` becomes "waiting for you" if there are any, if
+        *is_summary_asked* is true, or if *is_turn_asked* is true during a turn: the user is then asked about a summary,
+        or about something that the turn needs, such as the cost of a request.
         """
         waiting = _("waiting for you")
         if calls or is_summary_asked or (is_turn_asked and self.phase):

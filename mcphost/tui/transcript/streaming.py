@@ -36,10 +36,10 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class TextSplitter:
-    """Splitter of complete texts that are shown in the same turn of the event loop.
+    """Splitter that limits the time spent on splitting texts in one turn of the event loop.
 
-    At least the beginning of each text is split at once. The rest of a text that takes longer stays in `unfinished`,
-    whose streams get no more text; the caller splits them in later turns.
+    At least the beginning of each text is split immediately. If this takes too long, the rest of the text remains in a
+    stream in `unfinished`, which receives no further text; the caller splits the rest in later turns.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class TextSplitter:
         self._end = thread_time() + STEP_SECONDS
 
     def split(self, text: str) -> list[TranscriptBlock]:
-        """Split text into blocks; if part of it is left for later, the last block is the tail of its stream."""
+        """Split *text* into blocks; if a rest remains in `unfinished`, the last block is the tail of its stream."""
         stream = StreamingText()
         first = stream.start_tail(thinking=False)
         stream.pending.append(text)

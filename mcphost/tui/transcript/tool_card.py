@@ -336,7 +336,7 @@ class ToolCard(TranscriptBlock):
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
         """Make match number *place* of *pattern* visible.
 
-        If the match is in the result, show its line of the result; otherwise, unfold the arguments.
+        If the match is in the result, show the line that contains it; otherwise, unfold the arguments.
         """
         text = self.search_text()
         match = next(islice(pattern.finditer(text), place, None), None)
@@ -387,10 +387,10 @@ _MAX_SPINNER_BLOCKS = 50
 
 
 class UnsentCards(dict[str, ToolCard]):
-    """Cards of the user's calls that were not sent yet, keyed by the id of the call.
+    """Cards of the user's calls that have not been sent yet, keyed by the id of the call.
 
-    A call that ended before it was sent is kept, because the event about its end may follow; of such calls, only the
-    newest MAX_ENDED_CARDS are kept.
+    The card of a call that ended before it was sent is kept, because an event about its end may follow. Only the newest
+    MAX_ENDED_CARDS of these cards are kept.
     """
 
     def add(self, card: ToolCard) -> None:

@@ -1,4 +1,4 @@
-"""A button of one row."""
+"""Button that takes up a single row."""
 
 from textual.content import ContentText
 from textual.widgets import Button
@@ -8,7 +8,7 @@ from mcphost.tui.widgets.styled_on_mount import StyledOnMount
 
 
 class CompactButton(StyledOnMount, LaidOutOnce, Button):
-    """Button of one row without a border; a locked one looks disabled."""
+    """Single-row button without a border; a locked button looks disabled."""
 
     def __init__(self, label: ContentText, *, id: str, classes: str = "", locked: bool = False) -> None:  # noqa: A002
         super().__init__(label, id=id, classes=f"{classes} locked" if locked else classes, compact=True)

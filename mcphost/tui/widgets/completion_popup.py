@@ -345,7 +345,11 @@ class CompletionPopup:
         return True
 
     def _is_completed(self, offer: CompletionItem) -> bool:
-        """Return whether the word at the cursor is *offer*, or the part of its value after "/" if no other has it."""
+        """Return whether the user has already typed all of *offer*.
+
+        For a value such as a model name, the part after its last "/" is enough, unless another value ends with the same
+        part.
+        """
         word = self._completion_word() or ""
         typed = word.partition(" ")[2].strip()
         if offer.kind != "value":

@@ -1,4 +1,4 @@
-"""Widgets whose size only the layout decides, so that a change is laid out once."""
+"""Widgets whose size is set only by the layout, so that a change causes only one layout."""
 
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -12,8 +12,8 @@ class LaidOutOnce:
     """Mixin for a widget whose virtual size is only set by the layout.
 
     Textual 8.2.8 requests another layout of the whole screen when a layout has changed the virtual size of a widget,
-    because widgets such as TextArea set it themselves. For all other widgets, the second layout equals the first. It is
-    deliberately not a DOMNode, like StyledOnMount.
+    because widgets such as TextArea set it themselves. For all other widgets, the second layout equals the first. The
+    mixin is deliberately not a DOMNode, for the reason given at StyledOnMount.
     """
 
     virtual_size = var(Size(0, 0))

@@ -65,9 +65,10 @@ class LogText(LongText):
         return self._follows
 
     def update_lines(self, stored: Sequence[ServerLog]) -> bool:
-        """Append the lines of *stored*, all lines of the log, that are not shown yet; return whether there were any.
+        """Show the lines of *stored* that are not shown yet; return whether there were any.
 
-        Lines that were dropped from the log before they could be shown are replaced by a heading.
+        *stored* contains all lines of the log. If lines were dropped from the log before they could be shown, a heading
+        takes their place.
         """
         if not stored or stored[-1] is self._newest:
             return False
@@ -98,7 +99,8 @@ class LogText(LongText):
     def _format(self, lines: Sequence[ServerLog], *, is_gap: bool) -> tuple[str, list[int]]:
         """Return the text of *lines* with their headings, and the offset of each heading in it.
 
-        The text begins with a line break unless it is the first.
+        The text begins with a line break unless the view is empty. If *is_gap* is true, a heading states that earlier
+        lines are no longer stored.
         """
         parts: list[str] = [""] if self.text else []
         headings: list[int] = []

@@ -333,7 +333,7 @@ class LongText(ImmediateScrollView, can_focus=True):
         self._layout_rows()
 
     def clear_text(self) -> None:
-        """Remove all text; the scroll position stays, as far as the text that is appended next allows."""
+        """Remove all text; keep the scroll position if the text that is appended next is long enough."""
         self.text = self._display_text = ""
         self._headings = frozenset[int]()
         self._wrap_width = 0

@@ -1,4 +1,4 @@
-"""Text of one row that changes often."""
+"""Single-row text that changes often."""
 
 from textual.content import Content
 from textual.visual import VisualType
@@ -7,7 +7,7 @@ from mcphost.tui.widgets.laid_out_once import StaticText
 
 
 class OneLineText(StaticText):
-    """Text of one row that fills the available width, so that the screen is not laid out again when it changes."""
+    """Single-row text that fills the available width, so that a change does not require a new layout."""
 
     DEFAULT_CSS = "OneLineText { height: 1; }"
 

@@ -42,9 +42,9 @@ _NAMED_VALUES = (
 class PairTextArea(OrderedTextArea):
     """Text area with a name and a value on each line; it masks values that look like secrets.
 
-    Most secrets are recognized by their names, and are therefore masked from the first character on. A line that
-    looks like a key without a name is masked completely. A reference such as `${env:NAME}` is not masked, unless
-    the value contains other text besides the reference and an authorization scheme such as "Bearer".
+    Most secrets are recognized by their names, and are therefore masked from the first character on. A line that looks
+    like a key or token without a name is masked completely. A reference such as `${env:NAME}` is not masked, unless the
+    value contains other text besides the reference and an authorization scheme such as "Bearer".
     """
 
     def __init__(self, separator: PairSeparator, widget_id: str, placeholder: str) -> None:
@@ -66,8 +66,8 @@ class PairTextArea(OrderedTextArea):
 class EntryTextArea(OrderedTextArea):
     """Text area for a server's command line, URL or JSON; it masks values that look like secrets.
 
-    A value is masked if it looks like a key, or if the name before it suggests a secret. The name may be on the
-    same line or at the end of the line above.
+    A value is masked if it looks like a key or token, or if the name before it suggests a secret. The name may be on
+    the same line or at the end of the line above.
     """
 
     def get_line(self, line_index: int) -> Text:
@@ -127,7 +127,7 @@ def _is_key(line: str, lead: str, name: str) -> bool:
 def _is_random_word(text: str) -> bool:
     """Return whether *text* looks random: at least 20 base64 or hexadecimal characters, including a digit.
 
-    Such a text is not the name of a variable or header.
+    Such text is not the name of a variable or header.
     """
     return _RANDOM_WORD.fullmatch(text) is not None and any(char.isdigit() for char in text)
 

@@ -54,7 +54,7 @@ class QueueList(RowList[QueueRow]):
         self.show_rows(shown)
 
     def hint(self) -> str:
-        """Return the keys of the row at the cursor or, without the focus, those of the list."""
+        """Return the key hints for the row at the cursor or, if the list does not have the focus, for the list."""
         hint = _(_HINT)
         if self.has_focus and self.rows:
             hint = _(_STEERED_HINT if self.rows[self.index].is_steering else _FOCUSED_HINT)

@@ -1,4 +1,4 @@
-"""Mixins that make a closed screen ignore late callbacks and errors, and draw a screen in a turn of its own."""
+"""Mixins that make a closed screen ignore late callbacks and errors, and that separate layout from drawing."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from mcphost.tui.widgets.styled_on_mount import StyledOnce
 class DrawnApart:
     """Mixin for a screen that is laid out in one turn of the event loop and drawn in the next one.
 
-    Textual 8.2.8 does both in the same turn, which blocks the program twice as long after a change of many widgets. Put
-    the mixin before Screen; it is deliberately not a DOMNode, like StyledOnMount.
+    Textual 8.2.8 does both in the same turn, which blocks the event loop about twice as long when many widgets have
+    changed. Put the mixin before Screen; it is deliberately not a DOMNode, for the reason given at StyledOnMount.
     """
 
     _is_laying_out = False

@@ -37,7 +37,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 def describe_starting(state: str, seconds: float, *, is_remote: bool = False) -> str:
     """Return a label for a server's state, with the elapsed seconds while the server is starting.
 
-    A server with a URL, for which *is_remote* is true, is not started but connected to.
+    If *is_remote* is true, the server has a URL, and the label says "connecting" instead of "starting".
     """
     if state != "connecting":
         return _(STATES.get(state, STATES["waiting"])[1])

@@ -28,9 +28,10 @@ class StyledOnMount:
 
 
 class StyledOnce:
-    """Mixin for a screen, whose widgets are not styled again when it is shown for the first time.
+    """Mixin for a screen whose widgets are not styled again when the screen is first shown.
 
-    They were styled when they were mounted, just before. It is deliberately not a DOMNode, like StyledOnMount.
+    The widgets were already styled when they were mounted. The mixin is deliberately not a DOMNode, for the reason
+    given at StyledOnMount.
     """
 
     def _on_screen_resume(self, event: ScreenResume) -> None:

@@ -58,7 +58,7 @@ def make_compact(widget: Input | TextArea) -> None:
 class OrderedInput(StyledOnMount, Input, inherit_component_classes=False):
     """Input that handles letters and editing keys such as Backspace in the order of the key presses.
 
-    It shows no suggestion, and so lacks its component class.
+    It shows no suggestions, so the component class for suggestions is omitted.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"input--cursor", "input--placeholder", "input--selection"}
@@ -79,8 +79,8 @@ class OrderedInput(StyledOnMount, Input, inherit_component_classes=False):
 class OrderedTextArea(StyledOnMount, TextArea, inherit_component_classes=False):
     """TextArea that handles letters and editing keys such as Backspace in the order of the key presses.
 
-    It has no line numbers and no suggestion, and so lacks their component classes. Subclasses that do not highlight the
-    line of the cursor use PLAIN_COMPONENTS.
+    It has no line numbers and shows no suggestions, so the component classes for these are omitted. Subclasses that do
+    not highlight the cursor's line use PLAIN_COMPONENTS.
     """
 
     PLAIN_COMPONENTS: ClassVar[set[str]] = {
