@@ -63,7 +63,10 @@ class ServerObserver(Protocol):
         """
 
     def notice_resource_change(self, server: str, uri: str) -> None:
-        """Refresh the screen in the same way after *server* has reported a change to the resource at *uri*."""
+        """Refresh the screen, or do so when it is shown again, because a resource has changed.
+
+        *uri* identifies the resource of *server*.
+        """
 
 
 @runtime_checkable
@@ -325,7 +328,7 @@ class McpHostApp(QuestionApp):
 
     @property
     def _server_observers(self) -> list[ServerObserver]:
-        """The fully mounted ServerObservers on the stack, also below other screens, because Esc shows them again.
+        """The mounted ServerObservers on the screen stack, including covered screens, which Esc shows again.
 
         A screen that is still being mounted needs no notification, because it reads the current state when it loads.
         """

@@ -120,7 +120,7 @@ class CommandValues:
         return ""
 
     async def use_model(self, name: str) -> None:
-        """Switch to the model *name*, unless it is already in use; custom commands can require a model."""
+        """Switch to the model *name*, which a custom command requires; do nothing if it is already in use."""
         from mcphost.config.profiles import switch_model
         from mcphost.tui.screens.model_use import begin_use
 

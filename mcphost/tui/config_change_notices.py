@@ -106,7 +106,7 @@ class ConfigChangeNotices:
         self._app.open_page(page, self._apply_if_confirmed)
 
     def open_profiles(self, selected: str = "") -> None:
-        """Open the screen for choosing a profile, with the cursor on the one named *selected*, if it is there."""
+        """Open the screen for choosing a profile, with the cursor on the profile *selected*, if it exists."""
         from mcphost.tui.screens.profiles import ProfilesScreen
 
         if self._detector is None:

@@ -1,7 +1,8 @@
-"""Full garbage collections in the pauses of the user's input.
+"""Full garbage collections while the user pauses.
 
-A full collection stops the program for about a microsecond for each object: 0.2 s with a form of a hundred fields, or a
-long conversation. Python starts one in the middle of whatever creates objects, such as drawing the next page.
+A full collection stops the program for about a microsecond per object: 0.2 s with a form of a hundred fields or a long
+conversation. Python starts a collection whenever enough objects have been created, for example while the next page is
+being drawn.
 """
 
 import asyncio
@@ -23,10 +24,11 @@ _YOUNG_COLLECTIONS = 10
 
 
 async def collect_garbage_in_pauses(last_input: Callable[[], float]) -> None:
-    """Collect all garbage while neither the user nor the program does anything, until this is cancelled.
+    """Run full garbage collections whenever both the user and the program are idle, until cancelled.
 
-    *last_input* returns the time of the last input, as given by `time.monotonic`. Young objects are collected as
-    always, which takes a few milliseconds. Python 3.14 collects old objects in small steps, and ignores these limits.
+    *last_input* returns the time of the last input, as given by `time.monotonic`. Young objects are still collected
+    automatically, which takes a few milliseconds. Python 3.14 collects old objects in small steps, and ignores the
+    thresholds that this function sets.
     """
     before = gc.get_threshold()
     gc.set_threshold(_NEW_OBJECTS, _YOUNG_COLLECTIONS, MAX_COLLECTIONS)

@@ -1,4 +1,4 @@
-"""Scrolling at once, for views that also scroll themselves."""
+"""Scrolling without animation, for views that also scroll by themselves."""
 
 from typing import Any, cast
 
@@ -6,10 +6,11 @@ from textual.scroll_view import ScrollView
 
 
 class ImmediateScrollView(ScrollView):
-    """ScrollView that handles a scroll key at once, and not in the next frame of Textual's animator.
+    """ScrollView that handles a scroll key immediately instead of in the next frame of Textual's animator.
 
-    Until that frame, a view that follows its end would scroll back there, and the key would be lost. And Textual fails
-    with KeyError if the view scrolls itself while it handles the frame, such as to keep its text in place.
+    Otherwise, a view that follows its end would scroll back to the end before that frame, and the key would have no
+    effect. Textual also raises KeyError if the view scrolls by itself during the frame, for example to keep its text in
+    place.
     """
 
     def _scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> bool:

@@ -147,11 +147,11 @@ class PasteGuard:
 
 
 class HeldEnterGuard:
-    """Guard that ignores a button's Enter if the key may have been held down since it left a field.
+    """Guard that ignores Enter on a button while the key has been held down since a field had the focus.
 
-    Enter in a field focuses the next field or the button after the last one. While the key is held down, it must not
-    press that button. Enters count as one key held down until a pause of HELD_FACTOR * GUARD_SECONDS, another key or
-    a click.
+    Enter in a field moves the focus to the next field or, after the last one, to the button. While the key is held
+    down, it must not press that button. Repeated Enters count as one key being held down until there is a pause of
+    HELD_FACTOR * GUARD_SECONDS, another key or a click.
     """
 
     def __init__(self) -> None:
@@ -365,7 +365,7 @@ class InputGuardApp(App[None]):
         await super().on_event(event)
 
     def _is_enter_held(self, screen: Screen[Any], event: _UserInput, ago: float) -> bool:
-        """Return whether the event is an Enter on a button that may be held down since a field had the focus."""
+        """Return whether a button receives an Enter key that may have been held down since a field had the focus."""
         if isinstance(event, events.MouseUp) or event.is_forwarded:
             return False
         self._held_enter = self._held_enter or HeldEnterGuard()

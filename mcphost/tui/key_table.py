@@ -166,8 +166,8 @@ class KeyTable:
     def _leave_out_removed(self, hints: str) -> str:
         """Remove the hints for actions whose keys the user has removed, and return the remaining hints.
 
-        *hints* is a text in which hints are separated by " · ". If a hint names several actions, only the names of
-        actions without a key are removed, as long as at least one of the actions has a key.
+        *hints* is a string of hints separated by " · ". If a hint names several actions, only the names of actions
+        without a key are removed, as long as at least one of the actions has a key.
         """
         left: list[str] = []
         for hint in hints.split(" · "):

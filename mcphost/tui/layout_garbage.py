@@ -1,8 +1,8 @@
-"""Free what one layout of a screen leaves behind without the garbage collector.
+"""Immediate release of a screen's previous layout, which would otherwise wait for the garbage collector.
 
-In Textual 8.2.8, the function that places the widgets of a screen calls itself, so that it is part of a reference cycle
-with the map of all widgets that it fills. Each layout thus left the map of the one before to the garbage collector:
-several objects for each widget, and three of four objects that it found while the pages of a long form were turned.
+In Textual 8.2.8, the recursive function that places the widgets of a screen is part of a reference cycle, together with
+the map of all widgets that it fills. After each layout, the previous map was left to the garbage collector: several
+objects per widget, and three quarters of all garbage while the user paged through a long form.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def free_layouts_at_once() -> None:
 
 def _return_copies(arrange: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
     def arrange_root(self: Any, *args: Any, **options: Any) -> tuple[Any, Any]:
-        """Return copies of the map and of the set of widgets; empty those that the cycle refers to."""
+        """Return copies of the map and of the set of widgets; empty the originals, which are part of the cycle."""
         placed, widgets = arrange(self, *args, **options)
         copies = dict(placed), set(widgets)
         placed.clear()

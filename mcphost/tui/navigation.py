@@ -87,7 +87,10 @@ class NavigationApp(InputGuardApp, NoticeApp):
         """
 
     def use_keys(self, keys: "tuple[KeyConfig, ...]") -> None:
-        """Use changed keys from the configuration; see `use_theme`."""
+        """Apply the configured *keys*.
+
+        This base class does nothing; McpHostApp overrides the method.
+        """
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
         """Open a screen over the chat, in place of any other non-modal screen that is open there.
@@ -403,7 +406,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
             edit_message(self.chat)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy text to the clipboard without control characters, with which it could run commands when it is pasted."""
+        """Copy text to the clipboard without control characters, which could run commands when pasted into a shell."""
         super().copy_to_clipboard(strip_hidden_text(text))
 
     def action_copy_last(self) -> None:
@@ -418,7 +421,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
     def action_continue_turn(self) -> None:
         """Ask the model to continue a truncated answer, or to answer the last message if it was not answered.
 
-        This action has its own key, because it sends a request. It does nothing while another screen covers the chat.
+        Do nothing while another screen covers the chat.
         """
         if self.screen is self.chat:
             self.chat.continue_turn()

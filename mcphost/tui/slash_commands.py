@@ -41,7 +41,7 @@ class CommandValueSource(Protocol):
         ...
 
     async def use_model(self, name: str) -> None:
-        """Switch to the model *name*, unless it is already in use; custom commands can require a model."""
+        """Switch to the model *name*, which a custom command requires; do nothing if it is already in use."""
         ...
 
 

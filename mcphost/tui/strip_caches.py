@@ -1,7 +1,7 @@
-"""Create the caches of Textual's strips, the drawn pieces of rows, only when they are used.
+"""Lazy creation of the caches of Textual's strips; a strip is a rendered part of a row.
 
 Textual 8.2.8 creates seven caches for each strip, most of which stay empty. A screen with a form has thousands of
-strips: their caches were a quarter of all objects that the garbage collector traverses while the program waits.
+strips; their caches made up a quarter of the objects that the garbage collector traversed while the program waited.
 """
 
 from collections.abc import Iterable

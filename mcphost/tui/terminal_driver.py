@@ -229,7 +229,7 @@ class GuardedApp(Protocol):
     """Protocol for apps with questions that must not be answered by what was typed before the user could read them."""
 
     def restart_guards(self) -> None:
-        """Let each open question ignore input for a moment, because the terminal shows it anew."""
+        """Make each open question ignore input for a moment, because the terminal displays it again."""
         ...
 
 

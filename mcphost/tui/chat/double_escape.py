@@ -19,9 +19,10 @@ _NEVER = float("-inf")
 class DoubleEscape:
     """Detector for Esc pressed twice in the empty composer while nothing else uses the key.
 
-    A press that stops an answer or a call, that cancels an edit, or that comes while a question waits does not count,
-    nor do presses shortly after it, or after the focus came from another screen or widget. *has_other_effect* returns
-    whether Esc has another effect now, or whether there is no message to go back to.
+    A press is ignored if it has another effect, such as stopping an answer or canceling an edit, or if a question is
+    waiting. Presses shortly after such a press, or shortly after the focus has come from another screen or widget, are
+    ignored as well. *has_other_effect* returns whether Esc has another effect now, or whether there is no message to go
+    back to.
     """
 
     def __init__(self, composer_input: "ComposerInput", has_other_effect: Callable[[], bool]) -> None:
@@ -33,9 +34,10 @@ class DoubleEscape:
         composer_input.watch(composer_input, "has_focus", self._end_press, init=False)
 
     def _end_press(self, _change: object) -> None:
-        """Do not count the next presses: users press Esc repeatedly to leave screens, or hold it down.
+        """Ignore presses of Esc for AFTER_USE_SECONDS, because the screen or the focus has changed.
 
-        Esc in the transcript, or while nothing has the focus, leads back to the composer and may first stop an answer.
+        Users press Esc repeatedly to leave screens, or hold it down. In the transcript, or while nothing has the focus,
+        Esc moves the focus to the composer, and may first stop an answer.
         """
         self._pressed_at, self._used_at = _NEVER, input_guard.clock()
 

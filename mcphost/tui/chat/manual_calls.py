@@ -307,7 +307,7 @@ class ManualCallRunner:
             self._count -= 1
 
     def _offer_to_attach(self) -> None:
-        """Mention `/attach` once a run; a user who calls many tools would read the same hint after every call."""
+        """Mention `/attach` in a notification, once per run, because a hint after every call would be annoying."""
         if not self._is_attach_known:
             self._is_attach_known = True
             self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)

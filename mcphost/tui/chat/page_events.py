@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PageEvents:
-    """Handlers of the events about pages: marks the cards of calls, and puts proposed texts into the message."""
+    """Handler of events about pages: marks the cards of calls, and inserts proposed text into the message."""
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter

@@ -67,13 +67,13 @@ class ServerNotices:
                 self._add_notice(_choose_level(event), named, _describe_remedy(event, keys))
 
     def _find_failed_tool(self, server: str, cause: str) -> str:
-        """Return the name of the server's tool whose recent card shows that its call failed for *cause*, or ""."""
+        """Return the name of the server's tool that has just failed because of *cause*, or "" if there is none."""
         cards = self._list_failed_cards(server) if cause else ()
         found = (card.tool for card in cards if card.call not in self._earlier and cause in card.result)
         return clean_line(next(found, ""), 60)
 
     def _forget_failed_calls(self, server: str) -> None:
-        """Do not attribute later problems of the server to the calls that have failed so far."""
+        """Mark all failed calls of the server as reported, so that no later problem is attributed to them."""
         recent = {card.call for card in self._list_failed_cards()}
         self._earlier = (self._earlier & recent) | {card.call for card in self._list_failed_cards(server)}
 

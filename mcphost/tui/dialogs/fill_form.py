@@ -226,7 +226,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     # -- answers
 
     def action_leave(self) -> None:
-        """Handle Escape in the same way as `action_refuse`.
+        """Handle Escape: leave the field or the JSON editor or, from the buttons, cancel the form.
 
         If this would discard anything that the user entered, only show a warning; a second press then discards it.
         """

@@ -1,4 +1,4 @@
-"""Dialogs about interactive pages of tools: whether to open one, and whether to use a text that it proposes."""
+"""Dialogs about interactive pages of tools: whether to open a page, and whether to use text that it proposes."""
 
 from typing import ClassVar
 
@@ -80,12 +80,12 @@ class OpenPageDialog(Dialog[bool]):
         self.dismiss(False)
 
     def action_open(self) -> None:
-        """Open the page, unless the end of the text was not shown yet."""
+        """Open the page, unless the user has not yet scrolled to the end of the dialog."""
         self.approve("open", True)
 
 
 class PageMessageDialog(QuotingDialog[bool]):
-    """Dialog that asks whether to put a text of a page into the message that the user is writing."""
+    """Dialog that asks whether to insert text proposed by a page into the message that the user is writing."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", N_("Ignore it")),
@@ -118,5 +118,5 @@ class PageMessageDialog(QuotingDialog[bool]):
         self.dismiss(False)
 
     def action_take(self) -> None:
-        """Put the text into the message, unless its end was not shown yet."""
+        """Insert the text into the message, unless the user has not yet seen its end."""
         self.approve("take", True)

@@ -113,7 +113,7 @@ class ReviewSamplingDialog(SamplingDialog):
     def _model_rows(self) -> Iterator[tuple[str, str]]:
         """Yield name-value pairs about the model: why it was chosen, the alternatives, and the server's usage.
 
-        The usage is shown only for the limit of which the server has used the largest share.
+        Usage is shown for only one limit: the one that the server is closest to reaching.
         """
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")

@@ -280,7 +280,7 @@ class TrustProjectDialog(_TrustDialog):
 def _render_hooks(one: ShownText) -> list[Content | Widget]:
     """Render a list of the programs that a hooks file starts.
 
-    Escapes and long strings can make the text of the file misleading, so the programs are listed separately.
+    Escape sequences and long strings can make the text of the file misleading, so the programs are listed separately.
     """
     if not one.hooks:
         return []

@@ -148,9 +148,9 @@ JSON_NULL = object()
 
 
 class TextEntry(OrderedTextArea, inherit_component_classes=False):
-    """Multi-line input for a text, a list of texts (a line each), a number or JSON; its height grows with the text.
+    """Multi-line input for a string, a list of strings (one per line), a number or JSON.
 
-    Enter, Down in the last row and Up in the first row move to another field.
+    The height grows with the text. Enter, Down in the last row and Up in the first row move to another field.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = OrderedTextArea.PLAIN_COMPONENTS
@@ -215,7 +215,7 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
         return not self.text and (accepts_empty_text(self.field) or accepts_empty_list(self.field))
 
     def action_empty_text(self) -> None:
-        """Toggle whether an empty field sends an empty string or list, or no value."""
+        """Switch between sending no value and sending an empty string or list while the field is empty."""
         if self._may_be_empty:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
@@ -256,7 +256,7 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
 
 
 class LineEntry(OrderedInput):
-    """Single-line input for a number, date or time, or for a text that is masked like a password."""
+    """Single-line input for a number, date or time, or for text that is masked like a password."""
 
     key_hints = ""
     scrolls_pages = False
@@ -320,8 +320,8 @@ def _describe_empty(field: Field) -> str:
 def format_value(field: Field, value: Any) -> str:
     """Return *value* as editable text.
 
-    The text is JSON, with these exceptions: a string stays unchanged unless *field* is a JSON field; a list of texts
-    becomes one line per text; None becomes "", and JSON_NULL becomes "null".
+    The text is JSON, with these exceptions: a string stays unchanged unless *field* is a JSON field; a list of strings
+    becomes one line per string; None becomes "", and JSON_NULL becomes "null".
     """
     if value is None:
         return ""
@@ -356,16 +356,16 @@ def _split_lines(text: str) -> list[str]:
 
 
 def line_of_item(text: str, item: int) -> int:
-    """Return the number of the line, counted from 1, with the *item*-th text, counted from 0, of a list of texts.
+    """Return the line number, counted from 1, of the nonblank line with index *item*, counted from 0.
 
-    Return 0 if *text* has no such line.
+    Return 0 if *text* has no such line. Each nonblank line of *text* is an item of a list.
     """
     numbers = (number for number, line in enumerate(_split_lines(text), 1) if line.strip())
     return next(islice(numbers, item, None), 0)
 
 
 def count_blank_lines(text: str) -> int:
-    """Return how many lines of a list of texts are blank, without the end of the last line."""
+    """Return the number of blank lines in *text*; a final line break does not begin another blank line."""
     return sum(not line.strip() for line in _split_lines(text.removesuffix("\n")) if text)
 
 

@@ -297,7 +297,8 @@ class Form(Column):
     def unread_height(self) -> int:
         """The approximate total height, in terminal rows, of the unread pages, without the current page.
 
-        A page is unread until its end has been visible. While a page is being laid out, the height is at least 1.
+        A page is unread until its end has been visible. While a page is being laid out, the height is at least 1, so
+        that the form does not count as read.
         """
         unseen = self._unseen_pages - {self._page_index}
         return sum(self._pages[index].estimated_height for index in unseen) + self._is_turning

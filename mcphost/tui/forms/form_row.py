@@ -38,8 +38,8 @@ def create_field_widget(field: Field, value: Any, *, is_masked: bool = False, sh
     """Create the input widget for *field* according to its kind, with *value* as its initial value.
 
     If *value* is None, the field starts empty. A value that is too long or contains hidden characters is shown in a
-    read-only widget. If *is_masked* is true, a text of one line is masked like a password. *shows_values* is passed
-    to ChoiceList.
+    read-only widget. If *is_masked* is true, single-line text is masked like a password. *shows_values* is passed to
+    ChoiceList.
     """
     if field.kind == "boolean":
         return TristateCheckbox(field, value)
