@@ -20,7 +20,7 @@ def choose_entry(
     """Return the server whose entry is to be changed; print a note if another file also has an entry *name*.
 
     *folders* are the configuration folder and the folder in which mcphost was started. Without a *scope*, the entry
-    that mcphost uses is chosen; if *must_choose* is set, UsageError is raised instead if there are several.
+    that mcphost uses is chosen; if *must_choose* is set and there are several entries, UsageError is raised instead.
 
     If the chosen entry is invalid, the result has only its name and file. Raises ConfigError if its file cannot be
     read, and UsageError if there is no such entry.

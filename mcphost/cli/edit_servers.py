@@ -349,7 +349,8 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
 def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry: dict[str, Any]) -> bool:
     """Return whether an edit would use an environment file that the user has not seen yet.
 
-    That is if *entry* has another path or content of it than *server*. Raises ConfigError if it cannot be read.
+    This is the case if the path or content of the environment file in *entry* differs from that in *server*. Raises
+    ConfigError if the file cannot be read.
     """
     from mcphost.config.approval_digest import with_file_digests
     from mcphost.config.approval_text import describe_env_path
@@ -532,7 +533,7 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace, terminal
 def _own_settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the values of `--era`, `--timeout` and `--watch` as members of the entry's "mcphost" object.
 
-    A flag that was not given is omitted. The list of `--watch` is empty if its value is.
+    A flag that was not given is omitted. An empty value of `--watch` becomes an empty list.
     """
     settings: dict[str, Any]
     settings = {name: value for name in ("era", "timeout") if (value := getattr(args, name, None)) is not None}

@@ -36,9 +36,9 @@ async def open_in_editor(name: str, entry: dict[str, Any]) -> str:
 
 @contextmanager
 def keep_refused_text(text: str) -> Generator[None]:
-    """Keep the user's *text* in a private file if the block fails or is cancelled.
+    """Save *text* in a private file if the block fails or is cancelled, unless *text* is empty.
 
-    The hint of the error, or a note if the block is cancelled, names the file. "" is not kept.
+    The file is named in the error's hint or, if the block was cancelled, in a note.
     """
     try:
         yield

@@ -89,5 +89,5 @@ def wrap_cells(text: str, width: int) -> list[str]:
 
 
 def count_wide_cells(text: Iterable[str]) -> int:
-    """Return the number of terminal columns that a text without combining characters takes up."""
+    """Return the width of *text* in terminal columns; *text* must not contain combining characters."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,4 +1,4 @@
-"""Language of command output: that of `--lang`, or else the language set in config.toml, or that of the locale."""
+"""Language of command output, from `--lang`, from config.toml or from the locale, in this order."""
 
 import os
 from collections.abc import Sequence
