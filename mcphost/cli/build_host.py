@@ -240,7 +240,7 @@ def audit_files() -> tuple[Path, Path]:
 
 
 async def load_approved_configuration(options: Options) -> HostConfig:
-    """Load the configuration like `load_configuration`, with the grants of the database."""
+    """Load the configuration with the approvals stored in the database; see `load_configuration`."""
     async with open_grants() as grants:
         return await load_configuration(options, grants)
 

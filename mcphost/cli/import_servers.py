@@ -244,10 +244,10 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
 
 
 def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[list[ImportCandidate], list[str]]":
-    """Parse the user's answer; return the chosen candidates, and the words that match no single candidate.
+    """Parse the user's answer; return the chosen candidates, and the words that do not match exactly one.
 
-    The answer consists of names, and of numbers counted from 1. A name with spaces must be quoted, or be the
-    whole answer. Ambiguous words match no candidate:
+    The answer consists of names, and of numbers counted from 1. A name with spaces must be quoted, or be the whole
+    answer. Ambiguous words match no candidate:
 
     - a number that is also the name of another candidate
     - an unquoted name whose words are themselves names or numbers
@@ -274,10 +274,10 @@ def find_chosen(answer: str, candidates: "Sequence[ImportCandidate]") -> "tuple[
 def _find_words(
     words: "Sequence[str]", candidates: "Sequence[ImportCandidate]", by_name: "Mapping[str, ImportCandidate]"
 ) -> "tuple[list[ImportCandidate], list[str]]":
-    """Return the candidates that are matched by a word, and the words that match no single candidate.
+    """Return the candidates that the words match, and the words that do not match exactly one candidate.
 
-    A word is a number counted from 1, or a name. *by_name* contains the candidates, keyed by name. An ambiguous
-    word selects no candidate.
+    A word is a number counted from 1, or a name. *by_name* contains the candidates, keyed by name. An ambiguous word
+    selects no candidate.
     """
     known: list[ImportCandidate] = []
     unknown: list[str] = []

@@ -111,7 +111,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _disable_core_files() -> None:
-    """Write no core file if this process crashes, because its memory holds tokens, keys and passphrases.
+    """Disable core dumps, because the memory of this process holds tokens, keys and passphrases.
 
     Child processes inherit the limit, and may raise it again for themselves.
     """

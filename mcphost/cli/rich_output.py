@@ -87,7 +87,7 @@ class _TerminalMarkdown(Markdown):
     def __init__(self, text: str) -> None:
         """Parse *text*, then sanitize the result, because parsing decodes entities such as `&#x202E;`.
 
-        HTML is text: Rich parses it and leaves it out, so `List<int>` would be printed as "List".
+        HTML is printed as text, because Rich would omit it and print `List<int>` as "List".
         """
         super().__init__("", hyperlinks=False)
         self.markup = text

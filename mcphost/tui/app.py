@@ -374,7 +374,7 @@ class McpHostApp(QuestionApp):
             self.exit()
 
     async def action_quit(self) -> None:
-        """Decline all questions and quit; if calls run in the background, warn first, and quit at a second press."""
+        """Decline all questions and quit; if calls run in the background, only warn on the first key press."""
         calls = self._host.running_calls.list() if self._host is not None else ()
         tools = [clean_line(call.tool, 60) for call in calls if call.is_in_background]
         if tools and monotonic() - self._warned_of_calls_at >= QUIT_AGAIN_SECONDS:

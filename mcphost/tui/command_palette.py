@@ -196,8 +196,8 @@ class CommandPaletteProvider(Provider):
     async def search(self, query: str) -> Hits:
         """Yield the actions that match the query.
 
-        The query must match the title, label or slash command of the action. Otherwise, every word of the query must
-        occur in these texts, in the description or in an alias of the action.
+        A page's action matches if its title matches. A global action matches if its title, label or slash command
+        matches, or if every word of the query occurs in these texts, in its description or in one of its aliases.
         """
         matcher = self.matcher(query)
         for key, title, action in self._page_actions():

@@ -159,7 +159,7 @@ class HeldEnterGuard:
         self._has_left_field = False
 
     def release(self) -> None:
-        """Record another key or a click: Enter is not held down."""
+        """Record another key or a click, which shows that Enter is no longer held down."""
         self._last_enter_at = _NEVER
 
     def is_held(self, ago: float, *, on_button: bool) -> bool:
@@ -280,7 +280,7 @@ class InputGuardApp(App[None]):
         return self.key_table.action_of(key) == "answer"
 
     def _show_brief_hint(self, question: Guarded, why: str) -> None:
-        """Show a hint that a key came too early; remove it when that is no longer true."""
+        """Show a hint that a key came too early; remove it after BRIEF_HINT_SECONDS."""
         question.show_hint(why)
         if self._hinted is question and self._hint_timer is not None:
             self._hint_timer.stop()  # otherwise, the end of the earlier hint would remove this one

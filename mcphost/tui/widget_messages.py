@@ -90,7 +90,8 @@ class PathsPasted(Message):
 class ClipboardImageRequested(Message):
     """Posted when the user presses Ctrl+V.
 
-    If the clipboard contains no image, `on_none` is called to paste the copied text; it is None if none was copied.
+    `on_none` is called if the clipboard contains no image. It pastes the text that was last copied, or is None if no
+    text was copied.
     """
 
     def __init__(self, on_none: Callable[[], None] | None) -> None:

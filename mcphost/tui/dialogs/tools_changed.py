@@ -219,7 +219,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self.approve("accept_all", AcceptToolChanges(tuple(one.tool for one in self.details.changes)))
 
     def action_accept_session(self) -> None:
-        """Accept all changes, if the user has read every diff, and the server's later changes for this session."""
+        """If the user has read every diff, accept all changes and, for this session, the server's later changes."""
         if self.details.offers_session:
             tools = tuple(one.tool for one in self.details.changes)
             self.approve("accept_session", AcceptToolChanges(tools, for_session=True))

@@ -263,7 +263,7 @@ class Attachments:
     def add_clipboard_image(self, on_none: Callable[[], None] | None) -> None:
         """Attach the image in the system clipboard, which is read in the background.
 
-        If the clipboard contains no image, *on_none* is called. Without it, the user is told why there is no image.
+        If the clipboard contains no image, *on_none* is called; if *on_none* is None, a notification states the reason.
         """
         self._screen.run_worker(partial(self._read_clipboard, on_none), group="attach")
 
@@ -471,7 +471,7 @@ class AttachmentScreen(Screen[None]):
 
 
 def _describe_missing_image() -> str:
-    """Return a sentence for the user: why Ctrl+V attached no image, and what to do."""
+    """Return a sentence that explains why Ctrl+V attached no image, and what the user can do."""
     from mcphost.host.conversation.clipboard_image import missing_package
 
     package = missing_package(os.environ)

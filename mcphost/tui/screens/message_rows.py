@@ -106,7 +106,7 @@ def format_duration(seconds: float) -> str:
 
 
 def describe_outcome(exchange: LoggedExchange) -> str:
-    """Return how an HTTP exchange ended, or what mcphost is waiting for; "" if it is complete."""
+    """Return why an HTTP exchange failed, was closed, was sent again or is still open; otherwise ""."""
     match exchange.outcome:
         case "failed":
             return _(exchange.error) if exchange.error in _ERRORS else exchange.error

@@ -147,7 +147,7 @@ class MessagesScreen(ListScreen):
             self.notify(_("HTTP is logged for servers that are reached by URL."), markup=False)
 
     def filter(self, text: str) -> None:
-        """List the entries that pass the filters and contain the words in *text*; name misspelt filters."""
+        """List the entries that pass the filters and contain the words in *text*; report misspelt filters."""
         self._filter = parse_filter(text, self._labels()) if text.strip() else MessageFilter()
         super().filter(text)
         if not self.visible_rows:
@@ -188,7 +188,7 @@ class MessagesScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show a message as indented JSON, or the status and the headers of an HTTP exchange.
 
-        If the entry is already shown and did not change, do nothing, so that the scroll position is kept.
+        If the entry is already shown and has not changed, do nothing, so that the scroll position is kept.
         """
         entry, current = _entry_of(row), self.current_row()
         key = (entry.number, entry.revision if isinstance(entry, LoggedExchange) else 0)
@@ -293,7 +293,7 @@ class MessagesScreen(ListScreen):
 
     # -- sending again
     def action_send_again(self) -> None:
-        """Send the selected request again; a tool call opens the form for calls, filled with its arguments."""
+        """Send the selected request again; for a tool call, open a form that contains the call's arguments."""
         if (row := self.current_row()) is not None:
             self.run_worker(partial(self._send_again, _message_of(_entry_of(row))), group="replay", exclusive=True)
 

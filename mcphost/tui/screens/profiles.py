@@ -78,9 +78,9 @@ class ProfilesScreen(ListScreen):
         self.add_class("bare")
 
     def find_again(self, before: ListRow | None, default: int) -> int:
-        """Return the index of the entry for the cursor: the `selected` profile at first, then the entry like *before*.
+        """Return the index of the entry to select after the entries were loaded.
 
-        For *before* and *default*, see the base class.
+        When the screen opens, this is the profile that was passed as `selected`; afterwards, see the base class.
         """
         if before is None and self._selected:
             names = [row.title for row in self.visible_rows]

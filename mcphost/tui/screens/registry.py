@@ -214,7 +214,7 @@ class RegistryScreen(TypeAheadListScreen):
         self.notify(describe_error(error, self), severity="warning", markup=False, timeout=8)
 
     def action_versions(self) -> None:
-        """List the versions of the selected server; the user may install another one than the latest."""
+        """List all versions of the selected server, from which the user can choose one to install."""
         if row := self.current_row():
             self.run_worker(partial(self._show_versions, row.value.name), group="versions", exclusive=True)
 
@@ -235,7 +235,7 @@ class RegistryScreen(TypeAheadListScreen):
             self.app.push_screen(screen, install)  # pyright: ignore[reportUnknownMemberType]
 
     def action_guide(self) -> None:
-        """Show the installation guide for models that the selected server's repository contains, if any."""
+        """Show the installation guide written for models in the selected server's repository, if there is one."""
         if row := self.current_row():
             self.run_worker(partial(self._show_guide, row.value), group="guide", exclusive=True)
 

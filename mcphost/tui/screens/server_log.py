@@ -45,7 +45,7 @@ class ServerLogScreen(TextViewerScreen):
         return LogText()
 
     def key_rows(self) -> tuple[KeyRow, ...]:
-        """Return a (key, label, action) tuple for each key, among them the one that saves the log."""
+        """Return a (key, label, action) tuple for each key, including the key that saves the log."""
         rows = super().key_rows()
         return (*rows[:-1], ("s", _("save"), "screen.save"), rows[-1])
 

@@ -162,7 +162,7 @@ class TasksScreen(ListScreen):
         ]
 
     def _call_row(self, call: RunningCall, column: int) -> ListRow:
-        """Return the row for a tool call; if its total is known, its detail line begins with a progress bar.
+        """Return the row for a tool call; its detail line begins with a progress bar if the total is known.
 
         The bar is padded to *column* cells. If *column* is 0, no bar is shown.
         """

@@ -172,7 +172,7 @@ class BlockScrollView(ImmediateScrollView):
         await self._unfinished.wait()
 
     def _forget_positions(self, start: int) -> None:
-        """Discard what refers to blocks by index, because the indexes from *start* on are no longer valid."""
+        """Discard cached rows and selections of blocks from index *start* on, because their indexes have changed."""
         self._block_layout.clear_strips(start)
         self._selection_cache = (None, {})
         if self.text_selection is not None and is_selected_from(self.text_selection, start):

@@ -59,7 +59,7 @@ def build_user_message(message: Message) -> UserMessage | BackgroundResult:
 
 
 def attached_images(message: Message) -> list[ImagePart]:
-    """Return the images in a message, without those in the results of tools."""
+    """Return the images attached to a message, excluding images in tool results."""
     return [part for part in message.parts if isinstance(part, ImagePart)]
 
 

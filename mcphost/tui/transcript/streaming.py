@@ -167,7 +167,7 @@ class StreamingText:
 
 
 class BlockView(Protocol):
-    """Part of the transcript that shows the rest of an ended stream."""
+    """Interface of the transcript for showing the rest of ended streams."""
 
     def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
         """Insert blocks below *after*; do nothing if *after* is not shown."""
@@ -190,12 +190,12 @@ class UnfinishedStreams:
         self._is_scheduled = False
 
     def add(self, stream: StreamingText) -> None:
-        """Add a stream that gets no more text; blocks that are appended to the transcript from now on stay below it."""
+        """Add a stream that has ended; blocks added to the transcript later stay below the stream's text."""
         self._streams.append(stream)
         self._schedule_step()
 
     def clear(self) -> None:
-        """Forget all texts, because the transcript shows another conversation."""
+        """Discard all streams, because the transcript shows another conversation."""
         self._streams.clear()
 
     def finish(self) -> None:

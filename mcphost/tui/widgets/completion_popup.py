@@ -395,7 +395,10 @@ class CompletionPopup:
             self._composer.post_message(FileAttachRequested(offer.value, restore))
 
     def restore(self, mention: str, start: tuple[int, int], before: str) -> None:
-        """Insert a mention or path again whose file could not be attached, unless the text *before* it has changed."""
+        """Insert a mention or path again because its file could not be attached.
+
+        Do nothing if the text *before* it has changed.
+        """
         text_area = self._text_area()
         line = text_area.document.get_line(start[0]) if start[0] < text_area.document.line_count else None
         if line is not None and line.startswith(before):

@@ -134,7 +134,7 @@ class FindBar(Horizontal):
     def action_close(self) -> None:
         """Close the bar and focus the composer.
 
-        The block that contains the current match stays the transcript's current block.
+        The block that contains the current match remains the transcript's current block.
         """
         self._transcript.show_find(None)
         self.screen.set_focus(self.screen.query_one("#prompt"))

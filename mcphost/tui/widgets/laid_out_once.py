@@ -20,37 +20,37 @@ class LaidOutOnce:
 
 
 class Column(LaidOutOnce, Vertical):
-    """Container whose children are below each other, and whose height is that of its children.
+    """Container that stacks its children vertically and is as high as all of them together.
 
-    The height must not depend on that of the container around it, so no child may have a height in percent or `fr`.
+    The height must not depend on that of the surrounding container, so no child may have a height in percent or `fr`.
     """
 
     DEFAULT_CSS = "Column { height: auto; }"
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height of the children, which Textual computes again only if they or *width* have changed.
+        """Return the height of the children, which is computed again only if they or *width* have changed.
 
-        Textual caches it for each size of *container*, which changes whenever a sibling grows.
+        Textual would compute it again whenever the size of *container* changes, which happens when a sibling grows.
         """
         return super().get_content_height(Size(container.width, 0), viewport, width)
 
 
 class Row(LaidOutOnce, Horizontal):
-    """Container whose children are side by side, and whose height is that of the tallest child."""
+    """Container that places its children side by side and is as high as the tallest child."""
 
     DEFAULT_CSS = "Row { height: auto; }"
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height of the tallest child, as Column does."""
+        """Return the height of the tallest child; see `Column.get_content_height`."""
         return super().get_content_height(Size(container.width, 0), viewport, width)
 
 
 class FlexColumn(LaidOutOnce, Vertical):
-    """Container whose children are below each other, and may have heights in percent or `fr`."""
+    """Container that stacks its children vertically; they may have heights in percent or `fr`."""
 
 
 class FlexRow(LaidOutOnce, Horizontal):
-    """Container whose children are side by side, and may have heights in percent or `fr`."""
+    """Container that places its children side by side; they may have heights in percent or `fr`."""
 
 
 class StaticText(LaidOutOnce, Static):

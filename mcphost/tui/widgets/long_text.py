@@ -95,7 +95,7 @@ class RowIndex:
         return self._first_rows[piece] + bisect_right(self._get_row_starts(piece), offset) - 1
 
     def extend(self, text: str) -> None:
-        """Continue with *text*, which must begin with the previous text; only its end is counted again."""
+        """Replace the text with *text*, which must begin with the previous text; only the end is counted again."""
         self._text = text
         if self.is_complete:
             self.is_complete = False

@@ -16,7 +16,7 @@ class FlowLayout(Layout):
     name = "flow"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Place the children in rows; of their margins, only the right ones are taken into account."""
+        """Place the children in rows; only their right margins are taken into account."""
         placements: list[WidgetPlacement] = []
         viewport = cast("Any", parent).app.viewport_size
         x = y = tallest = 0
