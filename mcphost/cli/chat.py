@@ -53,7 +53,10 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run the terminal UI until the user quits."""
+    """Run the terminal UI until the user quits, and return the exit code.
+
+    Raises UsageError if standard input or output is not a terminal.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()) and os.environ.get("TEXTUAL_DRIVER") != SERVED_DRIVER:
         raise UsageError("The chat needs a terminal.", "Without one use: mcphost run PROMPT, or mcphost pipe.")
     if command == "demo":
@@ -283,7 +286,7 @@ def _collect_garbage() -> None:
 def temporary_directories() -> Generator[None]:
     """Make mcphost write only to a temporary folder, which is deleted on exit.
 
-    After a crash, the subfolder that contains the log is kept.
+    After a crash, the subfolder that contains the log is kept. Raises StoreError if the folder cannot be created.
     """
     import shutil
     import tempfile

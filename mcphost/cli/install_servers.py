@@ -227,9 +227,9 @@ async def offer_undo(
 ) -> tuple[int, bool]:
     """Print the *error* that a newly installed or updated server caused, and offer to undo the change.
 
-    If *error* is None, nothing is done. If the server requires a sign-in or the user cannot be asked
-    (*terminal* is None, or standard input is not a terminal), only the error is printed. Returns the exit code
-    and whether the change was undone.
+    If *error* is None, nothing is done. If the server requires a sign-in or the user cannot be asked (*terminal* is
+    None, or standard input is not a terminal), only the error is printed. *is_update* is true if the server was updated
+    instead of installed. Returns the exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
 
@@ -395,7 +395,10 @@ def plan_json(
 
 
 async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
-    """Connect to a newly installed server and list its features; return the error, or None if the server works."""
+    """Connect to a newly installed server, and return the error, or None if the server works.
+
+    The numbers of its features are printed, unless *as_json* is true.
+    """
     from mcphost.cli.command_runner import connect_servers, open_host_for_server
     from mcphost.host.server_views import summarize_catalog
 

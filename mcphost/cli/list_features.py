@@ -100,7 +100,10 @@ def _connecting_text(server: str | None) -> str:
 
 
 def _nothing_text(command: str, server: str | None, *, has_servers: bool) -> str:
-    """Return the message to print if *command* finds nothing to list for *server* (None means all servers)."""
+    """Return the message to print if *command* finds nothing to list for *server* (None means all servers).
+
+    *has_servers* is false if no servers are configured.
+    """
     if not has_servers:
         return _("No servers are configured. See: mcphost servers")
     of_one, of_all = _EMPTY[command]

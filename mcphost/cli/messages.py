@@ -44,7 +44,7 @@ def format_message(message: "LoggedMessage") -> str:
 
 
 def format_exchange(exchange: "LoggedExchange", *, with_headers: bool = True) -> list[str]:
-    """Return an HTTP exchange in one line, followed by a line for each header."""
+    """Return an HTTP exchange in one line; if *with_headers* is true, add a line for each header."""
     from mcphost.http_log import show_headers
 
     is_open = exchange.outcome == "open"

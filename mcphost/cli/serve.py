@@ -35,7 +35,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _check_chat_flags(args: argparse.Namespace) -> None:
     """Check that a chat can start with these flags: for example, that the profile exists.
 
-    Raises UsageError or ConfigError.
+    Raises UsageError, ConfigError or StoreError, or KeyboardInterrupt if a signal interrupts the check.
     """
     from mcphost.cli.command_runner import find_conversation, remove_model, run_command
 

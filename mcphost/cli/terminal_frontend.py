@@ -203,7 +203,10 @@ def _check_consent(answer: str, declined_message: str) -> None:
 
 
 def _terminal_output(*, as_json: bool) -> TextIO | None:
-    """Return a stream whose output the user at the terminal can see, or None if there is none."""
+    """Return a stream whose output the user at the terminal can see, or None if there is none.
+
+    If *as_json* is true, standard output is not used, because it is reserved for JSON.
+    """
     streams = (sys.stderr,) if as_json else (sys.stdout, sys.stderr)
     shown = next((stream for stream in streams if stream.isatty()), None)
     if shown is not None:

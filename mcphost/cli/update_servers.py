@@ -296,7 +296,8 @@ class _Update:
     ) -> "tuple[dict[str, Any], PlannedEntry]":
         """Ask for values that only the new version requires; return the new mcp.json entry and its plan.
 
-        *source* creates the plan for the version *latest*, and *old_entry* is the entry to be replaced.
+        *source* creates the plan for the version *latest*, and *old_entry* is the entry to be replaced. Raises
+        UsageError if a value is missing and cannot be asked for.
         """
         from mcphost.cli.install_servers import ask_missing, read_values
         from mcphost.host.servers.registry_installer import plan_update

@@ -109,7 +109,10 @@ class CommandValues:
         return ""
 
     def _summarize(self, instructions: str, restore: Callable[[], None]) -> str:
-        """Start a summary that follows the user's *instructions*; return an error message if these are too long."""
+        """Start a summary that follows the user's *instructions*; return an error message if these are too long.
+
+        *restore* puts the command line back into the composer; it is called if the model is still answering.
+        """
         from mcphost.host.conversation.summarizer import MAX_INSTRUCTIONS
         from mcphost.tui.compaction_actions import summarize
 

@@ -221,8 +221,8 @@ class KeyTable:
 def format_key(key: str, *, in_sentence: bool = False) -> str:
     """Return a key as it is shown to the user.
 
-    A row of keys shows, for example, "ctrl+p", "F1" or "esc"; a sentence shows "Ctrl+P". A single character is not
-    changed, because "x" and "X" are different keys.
+    A row of keys shows, for example, "ctrl+p", "F1" or "esc"; if *in_sentence* is true, the key is written as in a
+    sentence, such as "Ctrl+P". A single character is not changed, because "x" and "X" are different keys.
     """
     if len(key) == 1:
         return key

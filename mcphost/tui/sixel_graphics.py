@@ -63,7 +63,7 @@ def resize_image(image: IndexedImage, width: int, height: int) -> IndexedImage:
 def encode_sixel(image: IndexedImage, left: int, top: int, width: int, height: int) -> str:
     """Return the escape sequence that draws a part of the image at the cursor.
 
-    The position and size of the part are in pixels. Transparent pixels leave the screen unchanged.
+    *left*, *top*, *width* and *height* define the part in pixels. Transparent pixels leave the screen unchanged.
     """
     used: set[int] = set()
     bands: list[str] = []

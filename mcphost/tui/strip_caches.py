@@ -42,7 +42,10 @@ def _create_strip(strip: Any, segments: Iterable[Segment], cell_length: int | No
 
 
 def _create_cache(strip: Any, name: str) -> Any:
-    """Create the cache *name*; Python calls this function only for an attribute that does not exist yet."""
+    """Create the cache *name*; Python calls this function only for an attribute that does not exist yet.
+
+    Raises AttributeError if *name* is not the name of a cache.
+    """
     if name not in _CACHE_SIZES:
         raise AttributeError(name, obj=strip, name=name)
     cache: FIFOCache[Any, Any] = FIFOCache(_CACHE_SIZES[name])

@@ -123,7 +123,8 @@ def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: 
     """Shorten each text to its first *first* and last *last* characters; return all texts.
 
     A note in place of the removed characters states their number. JSON is not shortened, because it would become
-    invalid. The text of an image part is not shortened either.
+    invalid. Neither is the text of an image part. A part that the user omitted has None as its text, here and in the
+    result.
     """
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):

@@ -444,7 +444,7 @@ class Form(Column):
         return False
 
     def show_descriptions(self, is_shown: bool) -> None:
-        """Set whether the form shows the descriptions of all fields, or only the focused field's description."""
+        """If *is_shown* is true, show the descriptions of all fields; otherwise, only that of the focused field."""
         for row in self.rows:
             row.show_description(is_shown)
 

@@ -116,8 +116,8 @@ def _quote_sentence(text: str) -> str:
 def _describe_range(low: int | None, high: int | None, what: str, count: Callable[[int], str]) -> str:
     """Return a range such as "2 to 5 characters" or "at least 2 characters", or "" if there is no limit.
 
-    *what* is the noun for a range, such as "characters". *count* formats a number together with its noun, such as
-    "1 character".
+    A limit that is None does not exist; a lower limit of 0 is not mentioned. *what* is the noun for a range, such as
+    "characters". *count* formats a number together with its noun, such as "1 character".
     """
     if low and high is not None:
         return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else count(low)
@@ -307,7 +307,7 @@ class FormRow(Column):
         return not self.problem()
 
     def show_description(self, is_shown: bool) -> None:
-        """Set whether the description is always shown, or only while the field has the focus."""
+        """If *is_shown* is true, show the description always; otherwise, only while the field has the focus."""
         if is_shown != self._shows_description:
             self._shows_description = is_shown
             self.update_note()

@@ -464,7 +464,10 @@ class BlockScrollView(ImmediateScrollView):
         return kept[index]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text without the line breaks added by wrapping, and the string to append to it."""
+        """Return the selected text, and the line feed that Textual appends to it; None if there are no blocks.
+
+        The text does not contain the line breaks added by wrapping.
+        """
         if selection.start is None:
             self.finish_loading()
             self.finish_streams()

@@ -88,7 +88,11 @@ class _Builder:
         is_decoration: bool = False,
         padding: str = "",
     ) -> None:
-        """Append content; its rows start with the prefixes of the open list items and block quotes, then *padding*."""
+        """Append content; its rows start with the prefixes of the open list items and block quotes, then *padding*.
+
+        *max_width* is the maximum width of the rows in cells; 0 means the full width. Content with *is_decoration*,
+        such as a horizontal rule, is not part of selected text.
+        """
         first, rest = self.prefixes()
         self.pieces.append(
             PrefixedContent(
@@ -232,7 +236,10 @@ def _render_inline_block(build: _Builder, token: "Token", parent: "Token") -> No
 
 
 def _render_table(build: _Builder, tokens: "Sequence[Token]", index: int, *, is_linear: bool) -> int:
-    """Add the table that begins with the token at *index*, and return the index of the token that closes it."""
+    """Add the table that begins with the token at *index*, and return the index of the token that closes it.
+
+    If *is_linear* is true, or the table is too wide, the cells of each row are listed one below another.
+    """
     table, end = read_table(tokens, index)
     room = build.width - sum(len(rest) for _unused, rest in build.stack)
     layout = None if is_linear else layout_table(table, room)

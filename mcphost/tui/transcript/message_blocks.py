@@ -162,7 +162,10 @@ def build_blocks(
 def _build_user_blocks(
     message: Message, can_draw_images: Callable[[], bool], splitter: TextSplitter | None
 ) -> list[TranscriptBlock]:
-    """Return the blocks for a message that the user sent, or that was inserted from a prompt."""
+    """Return the blocks for a message that the user sent, or that was inserted from a prompt.
+
+    For *can_draw_images* and *splitter*, see `build_blocks`.
+    """
     if message.role != "user":
         return build_inserted_answer(message, splitter)
     images = attached_images(message)

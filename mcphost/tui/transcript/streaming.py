@@ -79,7 +79,10 @@ class StreamingText:
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
-        """Create a new, empty growing block (the tail) and return it; the caller appends it to the transcript."""
+        """Create a new, empty growing block (the tail) and return it; the caller appends it to the transcript.
+
+        The block is for reasoning if *thinking* is true, and otherwise for answer text.
+        """
         self.tail = ThinkingBlock(is_streaming=True) if thinking else MarkdownBlock("")
         self._size = 0
         return self.tail
@@ -235,7 +238,7 @@ class UnfinishedStreams:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """Split growing plain text into complete parts and the remaining part.
+    """Split growing plain text into complete parts and the remaining part, which is never None.
 
     This function does for plain text what `split_stream` does for Markdown.
     """

@@ -147,9 +147,10 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return a line length up to which every line of *text* is guaranteed to fit in one row.
+    """Return a number of characters such that every line of *text* with at most this length fits in one row.
 
-    The length is in characters.
+    *width* is the width of a row in cells. *is_cleaned* is true if *text* is sanitized; otherwise, sanitizing it row by
+    row may make the rows longer.
     """
     if not text.isascii():
         return width // _WIDEST_MARK
@@ -159,7 +160,8 @@ def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
 def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
     """Return the number of rows in a chunk of text.
 
-    If the lines are too short to wrap, only the line feeds are counted.
+    If the lines are too short to wrap, only the line feeds are counted. For *width* and *is_cleaned*, see
+    `_max_unwrapped_length`.
     """
     short = _max_unwrapped_length(text, width, is_cleaned=is_cleaned)
     position, size, rows = 0, len(text), 0
@@ -178,7 +180,10 @@ def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
 
 
 def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) -> "array[int]":
-    """Return the offset of each row in the chunk *text*, which begins at *offset* in the full text."""
+    """Return the offset of each row in the chunk *text*, which begins at *offset* in the full text.
+
+    For *width* and *is_cleaned*, see `_max_unwrapped_length`.
+    """
     starts = array("q")
     short = width // _WIDEST_MARK
     position, size = 0, len(text)
@@ -194,14 +199,17 @@ def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) ->
 
 
 def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int]:
-    """Yield the offset at which each row of a wrapped line begins, except for the first row."""
+    """Yield the offset at which each row of a wrapped line begins, except for the first row.
+
+    For *width* and *is_cleaned*, see `_max_unwrapped_length`.
+    """
     if is_cleaned and not line.isascii():
         return iter(find_row_breaks(line, width))
     return _iter_fixed_breaks(line, width if is_cleaned else _fixed_row_length(line, width))
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return the number of characters of an unsanitized line that always fit in one row.
+    """Return a number of characters of an unsanitized line that always fit in a row of *width* cells.
 
     They fit even after the row has been sanitized.
     """

@@ -71,11 +71,12 @@ class Mentions:
     def describe_unsent(
         self, lines: Sequence[str], current: str | None, attached: Sequence[str] = (), *, is_typed: bool
     ) -> str:
-        """Return a hint about the first word in *lines* that begins with "@" but attaches nothing.
+        """Return a hint about the first word in *lines* that begins with "@" and names a file, or nothing at all.
 
-        Return "" if there is no such word. *current* is the word at the cursor; it is ignored, because the user may
-        still complete it. If there are attachments, named *attached*, a hint is also returned for a range of lines
-        such as ":10-20", which the user probably typed for one of them.
+        The hint states whether sending the message attaches the file. Return "" if there is no such word. *current* is
+        the word at the cursor; it is ignored, because the user may still complete it. If there are attachments, named
+        *attached*, a hint is also returned for a range of lines such as ":10-20", which the user probably typed for one
+        of them. Unless *is_typed* is true, which means that the user typed all of the text, no file is attached.
         """
         for line in lines[:_MAX_LINES] if attached else ():
             for word in line[:_MAX_LINE_LENGTH].split():
