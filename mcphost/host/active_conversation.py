@@ -107,9 +107,8 @@ class ActiveConversation:
     async def switch_branch(self, number: int) -> None:
         """Switch to the branch of the conversation that ends with message *number*.
 
-        See `ConversationStore.list_branches`. If messages are being saved, this is completed first. Raises UsageError
-        while a turn is running or if messages cannot be saved. Raises StoreError if the store cannot be read or
-        written.
+        Unsaved messages are saved first. See `ConversationStore.list_branches`. Raises UsageError while a turn is
+        running or if messages cannot be saved, and StoreError if the store cannot be read or written.
         """
         self.require_idle()
         await self.current.require_saved()

@@ -66,7 +66,7 @@ class ApiKeys:
     ) -> None:
         """Create an API key lookup that searches *environ* and *secrets*.
 
-        A key in *environ* that the user replaces is removed from it: *environ* may not be the process's own mapping.
+        Pass a copy of the process's environment as *environ*, because a key that the user replaces is cleared in it.
         *notify* receives the level, text and hint of a notice for the user.
         """
         self._environ = environ
@@ -92,10 +92,10 @@ class ApiKeys:
         return await find_missing_key(self._resolve(model), self._environ, self._secrets.get)
 
     def find_replaceable(self, model: ModelConfig) -> str:
-        """Return the environment variable of the model's API key if `store` can replace the key; otherwise, "".
+        """Return the environment variable of the model's API key, or "" if `store` must not replace the key.
 
-        A self-hosted model, or one at another address than the provider's, has a key of its own only if its
-        configuration names the variable. Otherwise, the key of that server would replace the provider's key.
+        The key of a self-hosted model, or of a model with its own base URL, can be replaced only if the model's
+        configuration names the variable. Otherwise, the key for that server would overwrite the provider's key.
         """
         model = self._resolve(model)
         is_elsewhere = bool(model.api_base) or parse_provider(model.name) in LOCAL_PROVIDERS
@@ -120,10 +120,11 @@ class ApiKeys:
     async def store(self, key: str, model: ModelConfig) -> None:
         """Store the API key of a model in the keyring, under the name of the model's environment variable.
 
-        The key is first checked with the provider. It is stored unchecked if the provider does not respond, of which
-        the user is notified, or if the model has its own base URL. It replaces a key in the environment for as long as
-        mcphost runs. If the keyring cannot be used, the key is kept in memory until mcphost quits, and the user is
-        notified. Raises UsageError if *key* is no key, and ModelError if the provider rejects it.
+        The key is first checked with the provider, unless the model has its own base URL. If the provider does not
+        respond, the key is stored unchecked, and the user is notified. Until mcphost quits, the new key takes
+        precedence over a key in the environment. If the keyring cannot be used, the key is kept in memory until
+        mcphost quits, and the user is notified. Raises UsageError if *key* is empty or contains a space or an unusual
+        character, and ModelError if the provider rejects it.
         """
         key = _clean_key(key)
         if not key:

@@ -1,7 +1,8 @@
-"""Search for base64 in encoded JSON that is written with escapes, or that is split into the strings of a list.
+"""Search encoded JSON for base64 that contains escapes, or that is split into several strings of a list.
 
-In JSON that is too large to be parsed, it finds the same base64 as would be found in parsed JSON. No call reads more
-than a short piece of the text at once, so that the event loop is not blocked even if it runs on another thread.
+The search finds the same base64 in JSON that is too large to be parsed as `replace_base64_pieces` finds in parsed
+JSON. It reads the text in short pieces, because a long regular expression match would block the event loop even if
+it runs in another thread.
 """
 
 import re

@@ -117,11 +117,11 @@ def replace_base64_in_json(body: bytes, shorten: Callable[[str], str]) -> bytes:
 def replace_base64_pieces(items: Iterable[Any], shorten: Callable[[str], str]) -> Iterator[Any]:
     """Yield the items of a list, with consecutive pieces of long base64 replaced by the result of *shorten*.
 
-    *shorten* gets the joined pieces; a result that is not shorter than BASE64_LENGTH is not used.
+    *shorten* receives the joined pieces; its result is used only if it is shorter than BASE64_LENGTH.
 
     Pieces have the same length, which is a multiple of four; only the last may be shorter or end with padding. Short
-    pieces are joined only if they are as long and as many as lines that `replace_base64` finds; others may be keys,
-    digests or signatures.
+    pieces are joined only if their length and number could be those of the lines that `replace_base64` finds; other
+    short strings may be keys, digests or signatures.
     """
     for is_piece, group in groupby(items, _is_piece):
         if not is_piece:

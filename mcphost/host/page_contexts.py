@@ -99,7 +99,10 @@ class PageContexts:
             self._in_preparation.difference_update(taken)
 
     def forget_sent(self) -> None:
-        """Accept contexts again that were already sent, because messages were removed from the conversation."""
+        """Forget which contexts were sent, so that pages can send them again.
+
+        Called when messages, which may have contained the contexts, are removed from the conversation.
+        """
         self._sent.clear()
 
     def _publish(self) -> None:

@@ -150,8 +150,9 @@ class ManualCallResult(Struct, frozen=True):
     """The result of a tool call by the user: as received, as text, and validated against the output schema.
 
     `text` and `images` are for the user; `shown_text` is the text preceded by mcphost's note on it. `model_text` and
-    `model_images` are for the model, without the parts that are meant only for the user; None if they are the same. For
-    `target`, see `Message.servers`. `page` is the call for a later run, if the tool has an interactive page.
+    `model_images` are for the model, without the parts that are meant only for the user; None if they are the same.
+    For `target`, see `Message.servers`. If the tool has an interactive page, `page` is the record from which a later
+    run can open it.
     """
 
     result: CallToolResult

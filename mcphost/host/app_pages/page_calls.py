@@ -25,8 +25,8 @@ ERROR_LIMIT = 1_000
 class PageCall:
     """A call of a tool that has a page.
 
-    `result` is None while the call is running, and if it ended without a result. In the latter case, `failure` is the
-    reason, as it is sent to the page.
+    `result` is None while the call is running, and if it ended without a result. If it ended without one, `failure`
+    is the reason that is sent to the page.
     """
 
     call: str
@@ -35,7 +35,7 @@ class PageCall:
     result: CallToolResult | None = None
     failure: str = ""
     has_no_review: bool = False
-    """Whether no review of the result is to come, because it has ended or because the user made the call."""
+    """Whether the result needs no further review: the review has ended, or the user made the call."""
 
     listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     """Called when the call ends."""
@@ -62,7 +62,7 @@ class PageCall:
 
     @property
     def awaits_review(self) -> bool:
-        """Whether the user has yet to review the result, so that it is stored only after that."""
+        """Whether the user must still review the result before it can be stored."""
         return self.offered.connection.config.review_results and not self.has_no_review
 
     @property
@@ -81,9 +81,9 @@ class PageCallRecorder:
         keep: Callable[[PageCall], None] = lambda call: None,
         keep_passed: Callable[[PageCall], None] = lambda call: None,
     ) -> None:
-        """Create a recorder; *keep* is called with each call that got a result, in the context of the call.
+        """Create a recorder; *keep* is called with each call that receives a result, by the task of the call.
 
-        *keep_passed* is called after that if the user reviewed the result, and passed all of it to the model.
+        *keep_passed* is called later if the user has reviewed the result and passed all of it to the model.
         """
         self._events = events
         self._keep = keep
@@ -95,14 +95,17 @@ class PageCallRecorder:
         self._left: dict[str, PageCall] = {}  # calls of other conversations whose results may still be stored
 
     def start(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> None:
-        """Remember a call that is being sent, and offer its page."""
+        """Remember a call that is being sent, and publish a PageOffered event."""
         self._calls.pop(call, None)
         self._calls[call] = PageCall(call, offered, arguments)
         self._forget_oldest()
         self._events.publish(PageOffered(call, offered.connection.config.name, offered.definition.name))
 
     def finish(self, call: str, result: CallToolResult) -> None:
-        """Remember the result of a call; that of a call of another conversation is only passed on."""
+        """Remember the result of a call, and let it be stored.
+
+        A call from a conversation that is no longer open is then forgotten, once its result needs no review.
+        """
         if (left := self._left.get(call)) is not None:
             left.result = result
             self._keep(left)
@@ -122,7 +125,10 @@ class PageCallRecorder:
             self._keep_passed(known)
 
     def end_review(self, call: str) -> None:
-        """Note that no review of the result of a call is to come; that of another conversation is forgotten."""
+        """Note that the result of a call needs no further review.
+
+        A call from a conversation that is no longer open is forgotten if it has ended.
+        """
         known = self._left.get(call) or self._calls.get(call)
         if known is not None:
             known.has_no_review = True

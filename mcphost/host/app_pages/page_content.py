@@ -35,7 +35,10 @@ class _ContextParams(WireStruct, frozen=True):
 
 
 def read_message(params: Raw) -> str:
-    """Return the text of a `ui/message` request. Raises PageRequestRejected if it is too long or not a user's text."""
+    """Return the text of a `ui/message` request.
+
+    Raises PageRequestRejected if the text is empty or too long, or if the message is not text with the role "user".
+    """
     proposed = decode_params(params, _MessageParams)
     content = cast("list[Any]", proposed.content) if isinstance(proposed.content, list) else [proposed.content]
     blocks = _read_blocks(content) if proposed.role == "user" else None

@@ -271,7 +271,7 @@ class PageRequests:
 
 
 class PageLimit:
-    """The limits of one page, which it shares with other pages of its server and with other calls."""
+    """Limits on the requests of one page, some of which it shares with other pages and other tool calls."""
 
     def __init__(self, server: anyio.CapacityLimiter, scheduler: CallScheduler) -> None:
         self._page = anyio.CapacityLimiter(MAX_PAGE_REQUESTS)
@@ -280,19 +280,19 @@ class PageLimit:
 
     @asynccontextmanager
     async def read_slot(self) -> AsyncGenerator[None]:
-        """Wait until another request may be sent to the server; the request counts as running inside the block."""
+        """Wait until another request may be sent to the server; inside the block, it counts as running."""
         async with self._page, self._server:
             yield
 
     @asynccontextmanager
     async def call_slot(self) -> AsyncGenerator[None]:
-        """Wait until another tool call may run; it counts, like a call by the model, inside the block."""
+        """Wait for a free execution slot, which the page's tool call occupies inside the block."""
         async with self.read_slot(), self._scheduler.shared_slot():
             yield
 
 
 class PageLimits:
-    """The limits of all pages."""
+    """Limits on the requests of all pages."""
 
     def __init__(self, scheduler: CallScheduler) -> None:
         self._scheduler = scheduler

@@ -44,7 +44,7 @@ _CALL_AGAIN = "Call the tool again, or let the model call it."
 
 
 class _Page:
-    """A page that is served, or about to be."""
+    """A page that is open or is being opened."""
 
     def __init__(self, number: int, call: PageCall) -> None:
         self.number = number
@@ -137,7 +137,7 @@ class AppPages:
     async def _hide_other_branches(self) -> None:
         """Hide the ended calls that a rewind left on another branch.
 
-        They are not forgotten, because the user may return to the branch, and the store has no large results.
+        They stay in memory, because the user may return to that branch, and the store does not contain large results.
         """
         if ended := self._before_rewind & self.calls.ended:
             self.calls.hidden = ended - await self._stored.find_calls()
@@ -147,16 +147,18 @@ class AppPages:
         return await self._stored.list_calls()
 
     async def list_calls(self) -> frozenset[str]:
-        """Return the ids of the calls on the current branch whose pages can be opened, also those of earlier runs."""
+        """Return the ids of the current branch's calls whose pages can be opened, including those of earlier runs."""
         await self._hide_other_branches()
         return frozenset(await self._stored.list_calls()) | (self.calls.ended - self.calls.hidden)
 
     # -- opening
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
-        """Open and return the page of the call with this id, or of the newest call, even one of an earlier run.
+        """Open and return the page of the call with this id, or of the newest call if *call* is "".
 
-        The second value is whether a browser was opened; if it is False, the user must open the page's address. Raises
-        UsageError if there is no such page or too many are open, ConsentDenied if the user refuses, and ServerError.
+        The call may be from an earlier run. The second value is whether a browser was opened; if it is False, the
+        user must open the page's address. Raises UsageError if there is no such page or too many are open,
+        ConsentDenied if the user refuses, and ServerError if the server is not available, has changed, or does not
+        return the page.
         """
         await self._hide_other_branches()
         known = self.calls.find(call)

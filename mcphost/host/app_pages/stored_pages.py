@@ -24,10 +24,11 @@ _log = logging.getLogger(__name__)
 
 
 class StoredPages:
-    """Calls with a page on the current branch of the open conversation, also those of earlier runs.
+    """Store of the results of tool calls that have a page, so that later runs can open the page.
 
-    Reviewed results are stored if the user passes all of them to the model. Calls of the user are stored with the
-    conversation; see `make_stored_call`.
+    Only calls on the current branch of the open conversation are listed and loaded. If a result must be reviewed, it
+    is stored only if the user passes all of it to the model. The results of the user's own calls are stored with the
+    conversation instead; see `make_stored_call`.
     """
 
     def __init__(
@@ -39,9 +40,10 @@ class StoredPages:
         self._lifetime = lifetime
 
     def keep(self, call: PageCall, *, is_passed: bool = False) -> None:
-        """Store the result of a call of the model in the background; do nothing for other calls.
+        """Store the result of a call by the model in the background; do nothing for other calls.
 
-        A result that the user reviews is only stored if *is_passed*, which means that the user passed all of it.
+        If the user must review the result, it is stored only if *is_passed*: the user has passed all of it to the
+        model.
         """
         context, result = call_context.get(), call.result
         if context is None or result is None or call.offered.connection.config.review_results is not is_passed:
@@ -56,7 +58,7 @@ class StoredPages:
             _log.warning("the result of a call with a page is not stored: %s", error)
 
     async def list_calls(self) -> tuple[str, ...]:
-        """Return the ids of the stored calls of the current branch, oldest first; none if the store fails."""
+        """Return the ids of the stored calls on the current branch, oldest first; none if the store fails."""
         try:
             stored = await self._store.list(self._conversation.id) if self._conversation.id else ()
         except StoreError as error:
@@ -66,7 +68,7 @@ class StoredPages:
         return tuple(call for call in stored if call in on_branch)
 
     async def find_calls(self) -> frozenset[str]:
-        """Return the ids of the model's calls, and of the pages of the user's calls, on the current branch."""
+        """Return the ids of all calls on the current branch that may have a page, by the model or by the user."""
         manual = frozenset(call.page for call in self._conversation.current.manual_calls)
         return manual | await anyio.to_thread.run_sync(_find_tool_uses, self._conversation.messages)
 
@@ -85,7 +87,11 @@ class StoredPages:
         return PageCall(call, self._find_tool(stored), stored.arguments, result)
 
     def _find_tool(self, stored: StoredPageCall) -> OfferedTool:
-        """Return the tool of a stored call as its server lists it now. Raises ServerError with the difference."""
+        """Return the tool of a stored call as its server lists it now.
+
+        Raises ServerError if the server or the tool is not available or has changed since the call; the message gives
+        the reason.
+        """
         server, tool = stored.server, stored.tool
         try:
             found = self._servers.find(server)

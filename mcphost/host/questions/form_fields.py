@@ -118,7 +118,7 @@ def accepts_empty_list(field: Field) -> bool:
 def is_text_list(value: Any) -> bool:
     """Return whether *value* is a list of texts that can be edited as lines, one for each text.
 
-    Texts that are blank or contain a line break cannot.
+    A text that is blank or contains a line break cannot be edited as a line.
     """
     items = cast("list[Any]", value) if isinstance(value, list) else [None]
     return all(isinstance(item, str) and item.strip() and item.splitlines() == [item] for item in items)

@@ -1,4 +1,4 @@
-"""Questions about interactive pages of tools (MCP Apps), which only the chat can ask."""
+"""Questions about interactive pages of tools (MCP Apps); only the chat asks them."""
 
 from typing import ClassVar
 
