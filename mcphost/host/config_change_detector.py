@@ -37,7 +37,7 @@ POLL_SECONDS = 1.0
 
 
 class ProjectInstructions(Protocol):
-    """Interface to the setting that includes or leaves out a project's instructions files."""
+    """Interface to the setting that decides whether a project's instructions files are used."""
 
     @property
     def uses_project(self) -> bool:
@@ -385,7 +385,10 @@ def _add_env_files(
 
 
 def _compare_sampling_models(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
-    """Return a change of "sampling.models" for each model that was added or removed, or for all if they were moved."""
+    """Return a change of "sampling.models" for each model that was added or removed.
+
+    If the models were only reordered, return a change for each model.
+    """
     before, after = old.sampling.models, new.sampling.models
     if before == after:
         return ()

@@ -99,10 +99,10 @@ def truncate_text(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
 
 
 def truncate_at_line(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
-    """Return at most the first *limit* bytes of the text, up to the end of a line or else of a word.
+    """Return at most the first *limit* bytes of the text, cut after a line or, if necessary, after a word.
 
-    Half of a number would look like another number. The last quarter is searched for the end of a line, which is
-    included, and the last characters for a space; without either, the text ends at the limit.
+    A number must not be cut, because the rest would look like another number. The text is cut after the last line
+    break in its last quarter or else after the last space near its end; without either, it is cut at the limit.
     """
     shown = truncate_text(text, limit)
     if len(shown) == len(text):

@@ -310,8 +310,8 @@ class Conversation:
     def _notice_others(self, number: int) -> bool:
         """Notify the user if another process added messages to the conversation or deleted it.
 
-        *number* is the number that the store gave to a message that was just saved; it shows what other processes did.
-        Returns whether the conversation was deleted.
+        *number* is the number that the store gave to the message just saved: it is higher than expected if messages
+        were added, and lower if the conversation was deleted. Returns whether the conversation was deleted.
         """
         before, self._last_number = self._last_number, number
         if number > before + 1:
@@ -326,7 +326,10 @@ class Conversation:
         return False
 
     async def require_saved(self) -> None:
-        """Save everything, also a draft that a crash left behind; raise UsageError if a message cannot be saved."""
+        """Save everything, including a draft that a crash left behind.
+
+        Raises UsageError if a message cannot be saved.
+        """
         self._queue_draft()
         await self.save()
         if self._unsaved:

@@ -51,8 +51,8 @@ class _Slot:
 class EventQueue:
     """Queue of the events published since its creation, for one consumer.
 
-    Iteration ends when the queue is closed. After a loop that ended early, the events that it has not read are still
-    in the queue.
+    Iteration ends when the queue is closed. If a loop ends earlier, the events that it has not read stay in the
+    queue.
     """
 
     def __init__(self, open_queues: "set[EventQueue]") -> None:

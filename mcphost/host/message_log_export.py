@@ -1,4 +1,4 @@
-"""Entries of a message log in other forms: JSON Lines, and commands for curl and mcphost; none contains a secret."""
+"""Conversion of message log entries to JSON Lines, and to curl and mcphost commands, without secrets."""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -129,7 +129,10 @@ class _Command:
         self.variables: list[str] = []
 
     def add(self, text: str, variable: str) -> None:
-        """Add a word in which a variable stands for each masked secret."""
+        """Append *text* as a word, with a shell variable in place of each masked secret.
+
+        *variable* is the name of the first variable; a number is added to the names of the others.
+        """
         first, *rest = text.split(PLACEHOLDER)
         word = shlex.quote(first) if first or not rest else ""
         for number, part in enumerate(rest, 1):
@@ -144,7 +147,7 @@ class _Command:
 
 
 def _template_headers(headers: Headers) -> Headers:
-    """Return headers in which the placeholder stands for a session id, too."""
+    """Return headers with their secrets masked, and with the placeholder in place of each session id."""
     return tuple((name, PLACEHOLDER if "session" in name else value) for name, value in show_headers(headers))
 
 

@@ -199,7 +199,7 @@ class ModelSelection:
 
 
 def describe_switch(name: str) -> str:
-    """Return a hint that names the commands which select the model *name* of an earlier run."""
+    """Return a hint with the commands that switch to the model *name*, which an earlier run used."""
     name = sanitize_line(name, _MAX_NAME_LENGTH)
     return f"To switch: /model {name} in the chat, or --model {name}."
 

@@ -106,9 +106,9 @@ def _split_paths(text: str) -> list[str]:
 def _find_paths_in_words(value: str, working_directory: str) -> list[str]:
     """Return the paths that a server reads if it splits *value* at white space, as a shell does.
 
-    File names with spaces are common, so only words that exist or have `..` in them count: in `x link`, the word
-    `link` may be a symbolic link, and in `x/y a/../../z`, the second word leads further up than the whole. Raises
-    _AmbiguousPath if there are more than 50 words.
+    File names with spaces are common, so a word is considered only if it exists or contains `..`. In `x link`, for
+    example, the word `link` may be a symbolic link; in `x/y a/../../z`, the second word alone leads to a higher
+    folder than the whole text. Raises _AmbiguousPath if there are more than 50 words.
     """
     first, *others = value.split()
     if len(others) >= _MAX_PARTS:

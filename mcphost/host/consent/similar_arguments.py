@@ -49,9 +49,10 @@ class NameComparison:
         self._left = _MAX_EXAMINED
 
     def count_spelled(self, name: str, wanted: str) -> int | None:
-        """Return the length of the normalized *name* if the normalized name *wanted* begins with it, else None.
+        """Return the length of the normalized *name* if *wanted* begins with it, else None.
 
-        Raises UnclearNameError if *name* is too long, or if 20,000 characters have been examined in total.
+        *wanted* must be normalized already. Raises UnclearNameError if *name* is too long, or if 20,000 characters
+        have been examined in total.
         """
         limit = _MAX_LENGTH + _EXTENDED_BY * len(wanted)
         beginning = name[:limit]
@@ -91,7 +92,10 @@ def may_equal(value: Value, wanted: Iterable[Value]) -> bool:
 
 
 def _may_become(beginning: str, wanted: str) -> bool:
-    """Return whether text with this beginning, which was normalized by `_fold`, may be equal to *wanted*."""
+    """Return whether text that begins with *beginning* may be equal to *wanted*.
+
+    Both must be normalized by `_fold`.
+    """
     if len(beginning) < len(wanted) + _UNSETTLED:
         return True
     text = beginning.rstrip(_QUOTES)

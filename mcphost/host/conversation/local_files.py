@@ -148,7 +148,7 @@ def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Att
 def _make_relative(path: str, folder: str) -> str:
     """Return an absolute path within *folder* relative to it, as the user would type it.
 
-    Other paths are returned unchanged, and so is that of a link that leads out of the folder.
+    All other paths are returned unchanged, including a path in *folder* that leads out of it through a link.
     """
     base, expanded = f"{os.path.realpath(folder).rstrip('/')}/", os.path.normpath(os.path.expanduser(path))
     is_inside = "\0" not in path and expanded.startswith(base) and os.path.realpath(expanded).startswith(base)

@@ -1,4 +1,4 @@
-"""Operations that rewind, copy and switch branches of the open conversation; they undo no tool calls."""
+"""Operations that rewind, copy and switch branches of the open conversation; tool calls are not undone."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -182,10 +182,9 @@ def _find_requested_rows(
 ) -> set[int]:
     """Return the numbers of the rows in *started* that record calls requested by *messages*.
 
-    *started* contains the audit rows about started calls, oldest first, and *outcomes* maps the number of each row
-    to the outcome of the call. A call can have several rows, because a call that could not be sent may be started
-    again. The first row about a call that was sent is the last row of this call. Later rows with the same call id
-    are about another branch.
+    *started* contains the audit rows about started calls, oldest first, and *outcomes* maps the number of each row to
+    the outcome of the call. A call that could not be sent may be started again, so it can have several rows. The row
+    in which it was sent is its last one; later rows with the same call id belong to another branch.
     """
     by_call: dict[str, list[AuditRow]] = {}
     for row in started:

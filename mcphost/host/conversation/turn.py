@@ -162,9 +162,9 @@ class Turn:
     ) -> None:
         """Create a turn; messages appended to *steering* while it runs are sent with the next tool results.
 
-        Each of these messages is a tuple of the parts of a user message; the user has not reviewed its attachments yet.
-        The next of them is sent with the contexts of pages in *page_contexts*. *number* identifies the turn in events.
-        Prompts shown to the user contain the turn's number within the conversation instead.
+        Each of these messages is a tuple of the parts of a user message; the user has not reviewed its attachments
+        yet. *page_contexts* are the contexts of open pages, which are sent with the next of these messages. *number*
+        identifies the turn in events. Prompts for the user contain the turn's number within the conversation instead.
         """
         self._number = number
         self._id = secrets.token_hex(6)

@@ -33,11 +33,11 @@ class CopyFinder(Protocol):
 
 
 class UnsentTexts:
-    """Texts of input fields that the user typed but did not send, keyed by place.
+    """Texts that the user typed into an input field but has not sent, keyed by place.
 
-    A place is the id of a conversation, or a key from `claim_new` for a new conversation. The parts of each text
-    that were copied from servers are stored with it, so that they do not count as typed by the user after a
-    restart. If the store fails, the texts are lost when mcphost exits, and the failure is logged.
+    A place is the id of a conversation, or a key from `claim_new` for a new conversation. The parts of each text that
+    were copied from servers are stored with it, so that they do not count as typed by the user after a restart. If
+    the store fails, the texts are lost when mcphost exits, and the failure is logged.
     """
 
     def __init__(self, database: Database, copy_finder: Lazy[CopyFinder] | None = None) -> None:

@@ -59,8 +59,8 @@ class OutsideTexts:
     def __init__(self, targets: Mapping[str, str] = _NO_TARGETS) -> None:
         """Create an empty index; *targets* are the current targets of the servers (see `Message.servers`).
 
-        Texts of an earlier server count as those of another one if its name now belongs to a server with a different
-        program or URL.
+        If a server's name now refers to another program or URL than when a text was received, the text counts as text
+        from a different server.
         """
         self.targets = targets
         self.plain = CopyIndex(_GRAM, _STRIDE)
@@ -188,15 +188,20 @@ def _origin(part: FromServer, message: Message, targets: Mapping[str, str]) -> s
 
 
 def origin_name(server: str, target: str, targets: Mapping[str, str]) -> str:
-    """Return the name of the origin of a text that came from *server* while it had *target*; "" if that is unknown."""
+    """Return the name of the origin of a text that *server* sent.
+
+    *target* is the server's target when it sent the text, "" if unknown. If it differs from the current target in
+    *targets*, the name begins with EARLIER_PREFIX.
+    """
     is_earlier = bool(target) and targets.get(server, target) != target
     return f"{EARLIER_PREFIX}{server}" if is_earlier else server
 
 
 def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Message:
-    """Return *message* for sending it again; servers that were replaced are named as in `origin_name`.
+    """Return *message* for sending it again, with servers that were replaced since renamed by `origin_name`.
 
-    A message that is sent again is stored with the current targets; see `OutsideTexts`.
+    The message is stored again with the current targets, so the earlier ones would otherwise be lost; see
+    `OutsideTexts`.
     """
 
     def rename(part: Part) -> Part:

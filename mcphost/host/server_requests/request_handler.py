@@ -56,7 +56,7 @@ AUDIT_INTERVAL = 600.0
 class QuestionRateLimiter:
     """Rate limiter (token bucket) for the questions of one server or page.
 
-    A withdrawn question costs a token; so does a question from a page that the user declined.
+    Each withdrawn question costs a token, and so does each question from a page that the user declines.
     """
 
     def __init__(self, server: str, audit: AuditLog) -> None:
@@ -89,7 +89,7 @@ class QuestionRateLimiter:
             raise
 
     def count_declined(self) -> None:
-        """Count a question of a page that the user declined; a page must not be able to ask without end."""
+        """Count a question from a page that the user declined, so that a page cannot ask indefinitely."""
         self._tokens -= 1
 
     def _record_refusal(self, now: float) -> None:

@@ -7,10 +7,9 @@ from mcphost.serialization import Struct, replace
 
 
 class ChangeAcceptance(Struct, frozen=True):
-    """The user's decision to accept the changes of one server's tools for this session.
+    """The user's decision to accept all changes of one server's tools for this session.
 
-    `server_digest` is the approval digest of the server; the decision does not apply to a server that is started in
-    another way.
+    `server_digest` is the server's approval digest; the decision ends if the digest changes.
     """
 
     id: str
@@ -40,7 +39,7 @@ class ChangeAcceptances:
         return one
 
     def find(self, server: str, server_digest: str) -> ChangeAcceptance | None:
-        """Return the decision that applies to a server that is started in this way, or None."""
+        """Return the decision for the server with this name and approval digest, or None."""
         one = self._by_server.get(server)
         return one if one is not None and one.server_digest == server_digest else None
 

@@ -212,10 +212,11 @@ class ChangeWatcher:
         self._is_doubtful = True
 
     def list_again(self) -> None:
-        """Request that all features be listed again, the tools before the next call; the server may be a new process.
+        """Request that all features be listed again, because the server may be a new process.
 
-        Call this after a connection failure. Before protocol version 2026-07-28, a call does not wait for the new list.
-        A new process usually means a new session, except for an HTTP server that uses no session ids.
+        Call this after a connection failure. From protocol version 2026-07-28 on, the next tool call waits until the
+        tools are listed. A new process usually means a new session, except for an HTTP server that uses no session
+        ids.
         """
         self._is_doubtful = True
         self._stale_kinds.update(KINDS)

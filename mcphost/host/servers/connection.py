@@ -268,7 +268,10 @@ class ServerConnection:
         self._status.set_failed(why, by_user=True)
 
     def restart(self, why: str = "") -> None:
-        """Close the connection, because of *why*, and open a new one; `session` then waits for the new session."""
+        """Close the connection and open a new one; `session` then waits for the new session.
+
+        *why* is the reason shown in the server's status.
+        """
         self._is_stopped = False
         self._forget_session()
         if self.is_started:

@@ -1,4 +1,4 @@
-"""Recorder of one server's connections in the audit log; repeated attempts to reach a server share two rows."""
+"""Recorder of one server's connections in the audit log; it combines repeated failures to reach the server."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager

@@ -1,6 +1,7 @@
-"""Marks for tool definitions that contain known phrases of prompt injection.
+"""Warnings about tool definitions that contain known phrases of prompt injection.
 
-They help a person to read a long description, and are no protection: a definition without a mark can deceive too.
+They help the user to read a long description, but they are no protection: a definition without a warning can be
+deceptive, too.
 """
 
 import re
@@ -59,9 +60,9 @@ _LONG = N_("is so long that only its beginning was examined")
 
 
 class DescriptionWarning(Struct, frozen=True):
-    """What a definition does, as a phrase to put after "Its description", and the words that do so, in lower case.
+    """A warning: what a definition does, as a phrase that follows "Its description", and the words that do it.
 
-    `quote` is "" if there is nothing to quote. It is not sanitized.
+    `quote` contains these words in lower case, not sanitized; it is "" if there is nothing to quote.
     """
 
     text: str
@@ -88,7 +89,10 @@ def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning,
 
 
 def _join_beginning(texts: Iterable[str]) -> str:
-    """Join *texts* with line breaks; more than MAX_EXAMINED_CHARACTERS are returned if they are cut off."""
+    """Join *texts* with line breaks, and stop after MAX_EXAMINED_CHARACTERS.
+
+    A result that is longer than this limit was cut off.
+    """
     pieces: list[str] = []
     length = 0
     for text in texts:
@@ -100,7 +104,10 @@ def _join_beginning(texts: Iterable[str]) -> str:
 
 
 def _normalize_beginning(text: str) -> str:
-    """Return *text* in the normal form NFKC; more than MAX_EXAMINED_CHARACTERS are returned if it is cut off."""
+    """Return *text* in Unicode form NFKC, and stop after MAX_EXAMINED_CHARACTERS.
+
+    If text was omitted, the result is longer than this limit.
+    """
     if text.isascii():
         return text
     pieces: list[str] = []
@@ -129,7 +136,10 @@ def warn_about_definition(description: str | None, schema: Raw) -> tuple[Descrip
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
-    """Yield the strings and names in the first values of *value*, those nearest to its root first."""
+    """Yield the strings and member names in a JSON value, beginning with those nested least deeply.
+
+    At most _MAX_VALUES values and names are examined.
+    """
     waiting: deque[Any] = deque([value])
     for _number in range(_MAX_VALUES):
         if not waiting:

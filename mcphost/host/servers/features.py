@@ -106,7 +106,7 @@ class ServerFeatures:
         return time.monotonic() - began
 
     async def send_again(self, server: str, request: ClientRequest[Any]) -> None:
-        """Send a request of the message log again, whatever is cached; the log shows the result."""
+        """Send a request from the message log again, bypassing the cache; the log shows the result."""
         session = await self._session(server)
         session.invalidate(request.METHOD)
         await session.request(request)

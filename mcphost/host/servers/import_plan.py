@@ -64,7 +64,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def other_settings(self) -> tuple[str, ...]:
         """Lines that describe what an approval covers besides the command line or URL, such as variables.
 
-        Values that may be code are shown, unless the server was found in one of the user's own configuration files.
+        Unless the server is from one of the user's own configuration files, values that may be code are not masked.
         """
         if self.server is None:
             return ()
@@ -142,9 +142,9 @@ def _make_candidate(found: ForeignServer, configured: Sequence[ServerConfig], ta
 
 
 def _describe_configured(own: ServerConfig, found: ServerConfig) -> str:
-    """Return a sentence with the name of the configured server, which says if *found* has other variables.
+    """Return a sentence that names the configured server, and mentions it if *found* has other variables.
 
-    A value with a reference may be the same: an import moves secrets to the keyring.
+    A variable that contains a reference counts as equal, because an import moves secrets to the keyring.
     """
     is_same = own.env.keys() == found.env.keys() and all(
         own.env[name] == value or find_references(own.env[name]) for name, value in found.env.items()
@@ -170,7 +170,7 @@ def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:
 
 
 def _without_timeout(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry without the time limit of a call, which differs between hosts for the same server."""
+    """Return an entry without its time limit for calls, which differs between hosts for the same server."""
     own = {key: value for key, value in entry.get("mcphost", {}).items() if key != "timeout"}
     return {**{key: value for key, value in entry.items() if key != "mcphost"}, **({"mcphost": own} if own else {})}
 

@@ -22,9 +22,10 @@ _REPEATABLE: Mapping[str, type[ClientRequest[Any]]] = {
 
 
 class RecordedToolCall(NamedTuple):
-    """A tool call of the log.
+    """A tool call from the message log.
 
-    `recorded` are its arguments. `arguments` lacks those that contain a secret, whose names are in `masked`.
+    `recorded` contains the arguments as logged. `arguments` contains only those without a masked secret, and `masked`
+    contains the names of the others.
     """
 
     tool: str
@@ -81,7 +82,7 @@ def _read_tool_call(params: dict[str, Any], mask: HeaderMask) -> RecordedToolCal
 
 
 def _has_secret(value: Any, mask: HeaderMask) -> bool:
-    """Return whether the log masks a part of a value."""
+    """Return whether any part of a value is masked in the log."""
     return mask.mask_text(redact_json(value)) != dumps(value)
 
 
