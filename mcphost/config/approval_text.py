@@ -156,8 +156,9 @@ def masked_environment(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -
 def _display_env_file(server: ServerConfig) -> dict[str, str]:
     """Return a text to show for each variable of the environment file, keyed by name.
 
-    In a file that the project may have written, the values of risky variables (see `risky_variables`) follow the
-    placeholder: otherwise, a project could move into the file what it must not hide in its entry.
+    Each text is a placeholder instead of the value. If the project may have written the file, the values of risky
+    variables (see `risky_variables`) are shown as well; otherwise, the file could hide values that an entry must not
+    hide.
     """
     if not server.env_file:
         return {}

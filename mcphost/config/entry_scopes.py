@@ -66,5 +66,5 @@ def load_other_entries(server: ServerConfig, config_dir: Path, folder: Path) -> 
 
 
 def list_scopes(entries: Iterable[ScopedEntry]) -> str:
-    """Return the files of *entries*, each with the flag that chooses it."""
+    """Return the paths of the *entries*, separated by commas, each with its `--scope` flag."""
     return ", ".join(f"{entry.path} (--scope {entry.scope})" for entry in entries)

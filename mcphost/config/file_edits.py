@@ -135,11 +135,11 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def create_complete_file(path: Path) -> Generator[BinaryIO]:
-    """Yield a file that appears at *path* when the `with` block succeeds; otherwise, it is deleted.
+    """Yield a temporary file that is moved to *path* when the `with` block succeeds; otherwise, it is deleted.
 
-    Therefore, *path* never refers to a file with incomplete content, even if this process is killed. An existing
-    file or link is never replaced. Its permissions are at most 0600. Raises FileExistsError if *path* exists, and
-    OSError if the file cannot be written.
+    Therefore, *path* never refers to a file with incomplete content, even if this process is killed. The file gets
+    permissions of at most 0600. An existing file or link is never replaced: FileExistsError is raised if *path*
+    exists. Raises OSError if the file cannot be written.
     """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))

@@ -458,9 +458,10 @@ class _ServerEntry:
         return value
 
     def _check_encoding(self, path: str, *values: object) -> None:
-        """Raise ConfigError if a text in *values*, or in a tuple in it, has half of a surrogate pair.
+        """Raise ConfigError if any of *values*, which may be tuples of strings, contains an unpaired surrogate.
 
-        No argument, path or header can contain it. A byte that is not UTF-8 is allowed; see PEP 383.
+        An unpaired surrogate cannot be passed in an argument, path or header. The surrogates that stand for
+        undecodable bytes (PEP 383) are allowed.
         """
         try:
             for value in values:

@@ -360,10 +360,10 @@ def _own_variables(env: Mapping[str, str]) -> frozenset[str]:
 
 
 def escape_own_variables(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry in the format of mcp.json with `${NAME}` in its arguments escaped if its "env" sets NAME.
+    """Return an mcp.json entry in whose arguments `${NAME}` is escaped if the entry's "env" sets NAME.
 
-    Examples for all hosts, such as those in the README of mcp-remote, expect the program to expand such a reference. An
-    entry with unusual values is returned unchanged.
+    Published examples, such as those of mcp-remote, rely on the program itself to expand such a reference. An entry
+    with invalid arguments or variables is returned unchanged.
     """
     try:
         args, own = _texts(entry, "args"), _own_variables(_pairs(entry, "env"))

@@ -89,7 +89,7 @@ def check_pasted_server(name: str, entry: dict[str, Any]) -> None:
 def find_code_block(text: str) -> str:
     """Return the Markdown code block with the server in *text*, or *text* itself if it has no code block.
 
-    What is around the block is left out. Raises ConfigError if several blocks could be the server.
+    Text outside of the block is dropped. Raises ConfigError if several blocks could contain the server.
     """
     text = text.removeprefix(_BYTE_ORDER_MARK)
     blocks = list(_split_code_blocks(text))
@@ -102,7 +102,10 @@ def find_code_block(text: str) -> str:
 
 
 def _split_code_blocks(text: str) -> Iterator[str]:
-    """Yield the content of each Markdown code block without comments before it; the last block may have no end."""
+    """Yield the content of each Markdown code block, without the comments at its beginning.
+
+    The last block may lack a closing fence.
+    """
     lines: list[str] | None = None
     for line in text.split("\n"):
         if not line.lstrip().startswith(_FENCE):

@@ -136,10 +136,10 @@ def _protect_spaces(text: str) -> str:
 
 
 def is_formatted(text: str) -> bool:
-    """Return whether `format_rule` can have returned *text*.
+    """Return whether the current `format_rule` can have written *text*.
 
-    Earlier versions did not encode the spaces that it encodes now, so `parse_rule` reads a part of a value as a
-    condition: the text of a rule with the value "Report from:web" allows other calls than the rule did.
+    Earlier versions did not encode some spaces in values. `parse_rule` would misread such text: in a value such as
+    "Report from:web", it would take `from:web` for a condition, and the rule would allow other calls.
     """
     return _OUTER_SPACE.search(text) is None
 

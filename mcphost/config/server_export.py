@@ -32,11 +32,11 @@ _TARGET_KEYS = frozenset({"command", "args", "url", "env", "headers"})
 class ExportedNames:
     """Names for the environment variables that replace secrets: a different name for each secret.
 
-    A variable that had two secrets would be sent to the servers of both.
+    If two secrets had the same name, the value of the variable would be sent to both servers.
     """
 
     def __init__(self, servers: Iterable[ServerConfig] = ()) -> None:
-        """Create names for the secrets of *servers*; the variables that their entries refer to are not used."""
+        """Create names for the secrets of *servers*, different from those of the variables used in their entries."""
         self._secrets: dict[str, str] = {}
         for server in servers:
             for _place, text in list_references(server):
@@ -181,9 +181,9 @@ def _remove_listed_secrets(value: Any, group: str, refer: Callable[[str], str]) 
 
 
 def _secret_group(name: str) -> str:
-    """Return the singular of a list's or object's name if its members are secrets; otherwise, return "".
+    """Return *name* in the singular if all members of a list or object called *name* are secrets; else "".
 
-    An object called "auth" also has settings without secrets.
+    The members of an object called "auth" are not all secrets.
     """
     singular = name.removesuffix("s")
     return singular if is_secret_name(singular) and not singular.lower().endswith("auth") else ""

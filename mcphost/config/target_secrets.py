@@ -232,8 +232,8 @@ def masked_argv(server: ServerConfig) -> tuple[str, ...]:
 def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
     """Return an argument that contains JSON, such as `--config={"password": ["x"]}`, with its secrets masked.
 
-    If *keeps_commands* is true, strings that may be code are kept, and so is JSON in which a name occurs twice, which
-    could not be shown as it is: a project must not hide a command from the user who approves its server.
+    If *keeps_commands* is true, strings that may be code are not masked, because a project must not hide a command
+    from the user who approves its server. For the same reason, JSON with duplicate names is then returned unchanged.
     """
     at = argument.find("{")
     if at < 0:
@@ -257,7 +257,7 @@ def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
 def _restore_commands(value: Any, masked: Any) -> Any:
     """Return *masked*, a masked copy of the JSON *value*, with all strings that may be code restored.
 
-    Only passwords in URLs stay masked in them.
+    In the restored strings, only URLs with passwords are masked.
     """
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()

@@ -320,9 +320,9 @@ _INHERITED_KEYS = ("env.HOME", "env.PATH", "env.SHELL", "env.TMPDIR")
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
     """Return the current value of each distinct reference in `target_texts`, and of a leading `~`.
 
-    For a project's server, this includes references in variables that decide, for example, which code is loaded, except
-    `PATH=…${env:PATH}…` and the like. If a variable is set, references to it with different defaults count as one,
-    because their defaults are not used.
+    For a project's server, this includes references in variables that decide, for example, which code is loaded, but
+    not a variable that only extends itself, as in `PATH=…${env:PATH}…`. If a variable is set, references to it with
+    different defaults count as one, because their defaults are not used.
     """
     values: dict[str, ReferenceValue] = {}
     for place, key, text in (*target_texts(server), *_risky_variable_texts(server)):
