@@ -82,10 +82,10 @@ class ContentIndex:
         )
 
     def shorten(self, body: bytes) -> bytes:
-        """Return JSON with a short placeholder for each long run of base64, with or without line breaks.
+        """Return the JSON *body* with a short placeholder for each long run of base64, even with line breaks.
 
-        The base64 may be split into the strings of a list. Most of the JSON that is too large to be parsed becomes
-        small enough in this way. It must be UTF-8.
+        The base64 may be split into several strings of a list. Most JSON that is too large to be parsed becomes small
+        enough in this way. *body* must be UTF-8.
         """
         body = replace_base64_in_json(unescape_base64(body), self._describe_run)
         return replace_pieces_in_json(body, self._describe_run)

@@ -21,7 +21,10 @@ _Pairs = tuple[tuple[str, str], ...]
 
 
 class SavedMessage(Struct, frozen=True, tag_field="type", tag="message"):
-    """A line of a saved log that is a message; `text` is set if the message is cut off or not valid JSON."""
+    """A line of a saved log that contains a message.
+
+    `text` contains the message if it is cut off or not valid JSON; otherwise, `message` does.
+    """
 
     number: int
     time: datetime
@@ -31,7 +34,7 @@ class SavedMessage(Struct, frozen=True, tag_field="type", tag="message"):
     text: str = ""
 
     def restore(self) -> LoggedMessage:
-        """Return the message as it was logged, without its secrets."""
+        """Return the message as a log entry; its secrets were already removed when it was saved."""
         data = bytes(self.message) or self.text.encode("utf-8", "replace")
         return LoggedMessage(_limit(self.number), self.time.timestamp(), self.direction, data, _limit(self.bytes))
 
@@ -58,7 +61,7 @@ class SavedExchange(Struct, frozen=True, tag_field="type", tag="http"):
     sign_in: str = ""
 
     def restore(self) -> LoggedExchange:
-        """Return the exchange as it was logged, without the body of its request."""
+        """Return the exchange as a log entry, without the body of its request, which is not saved."""
         make = LoggedOAuthRequest if self.sign_in else _make_exchange
         exchange = make(_limit(self.number), self.method[:100], self.url, self.request_headers, _ignore_change)
         exchange.on_response(_limit(self.status or 0), self.response_headers, resent=self.sent_again)
@@ -76,12 +79,12 @@ _Entry: Any = SavedMessage | SavedExchange
 
 
 def _limit(number: T) -> T:
-    """Return *number*, limited to the range of numbers in a log."""
+    """Return *number*, limited to the range from 0 to _MAX_COUNT, because the file is untrusted."""
     return max(type(number)(0), min(number, type(number)(_MAX_COUNT)))
 
 
 def _ignore_change(exchange: LoggedExchange) -> None:
-    """Do nothing; a saved exchange has ended."""
+    """Do nothing: a saved exchange has ended, so nothing has to be updated."""
 
 
 def _make_exchange(

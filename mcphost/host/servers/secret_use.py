@@ -1,4 +1,4 @@
-"""Search for the configuration files, also of projects elsewhere, that still refer to the data of a server."""
+"""Search for configuration files that still refer to a server's data, including files of other projects."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,11 +14,12 @@ from mcphost.store.grants import GrantStore
 
 
 class DataUse(Struct, frozen=True, kw_only=True):
-    """Secrets that no configuration file refers to, and those that stay with a file that refers to each.
+    """The part of a server's data that configuration files still refer to.
 
-    `keeps_bundle` is set if a file refers to the server's bundle, or may do so because it cannot be read. If a file or
-    the list of approved files cannot be read, `unreadable` is the error; the unused secrets may then be those of such a
-    file.
+    `unused` contains the secrets to which no file refers; `used` pairs each other secret with a file that refers to
+    it. `keeps_bundle` is set if a file refers to the server's bundle, or may do so because it cannot be read.
+    `unreadable` is the error if a file, or the list of approved files, cannot be read; secrets in `unused` may then
+    be in use after all.
     """
 
     unused: tuple[str, ...] = ()
@@ -34,10 +35,10 @@ class DataUse(Struct, frozen=True, kw_only=True):
 async def find_data_use(
     data: ServerData, files: Iterable[Path], grants: GrantStore, planned: Mapping[Path, bytes] | None = None
 ) -> DataUse:
-    """Look for references to *data* in *files*, and in the `.mcp.json` of each folder where the user approved one.
+    """Look for references to *data* in *files*, and in each `.mcp.json` that the user has approved.
 
-    Two servers have one bundle if the same bundle was installed for two folders. *planned* maps files to content that
-    is checked instead of the content on disk.
+    Other files may refer to the same bundle, because it is shared by all servers installed from it. *planned* maps
+    files to content that is checked instead of the content on disk.
     """
     names = data.secrets
     if not names and data.bundle is None:

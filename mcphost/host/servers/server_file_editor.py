@@ -105,7 +105,7 @@ class _EditRequest(NamedTuple):
     expected: Mapping[str, Any] | None = None
 
     def plan(self, entry: dict[str, Any]) -> ServerEdit:
-        """Plan to write *entry*, which is `entry` or a form of it without secrets; see `plan_set`."""
+        """Return a planned edit that writes *entry*: the requested entry or a form of it without secrets."""
         return plan_set(self.file, self.name, entry, replace=self.replace, expected=self.expected)
 
 
@@ -260,9 +260,9 @@ class ServerFileEditor:
     async def find_unused_secrets(self, before: ServerConfig) -> ServerData:
         """Return the secrets that mcphost moved to the keyring for a server and that no file uses any longer.
 
-        Those that its entry or another file still uses are in `used`. *before* is the server before a saved change.
-        Configuration files that cannot be read are not searched; in this case, `forget` raises
-        UnreadableReferencesError.
+        *before* is the server before a saved change. In the result, `used` contains the moved secrets that its entry
+        or another file still uses. Configuration files that cannot be read are not searched; in this case, `forget`
+        raises UnreadableReferencesError.
         """
         use = await self.find_use(before, ServerData(secrets=find_moved_secrets(before)))
         return ServerData(secrets=use.unused, used=use.used)
@@ -291,7 +291,7 @@ class ServerFileEditor:
         return data.describe(self.inputs_file, self._secrets.place_of)
 
     def describe_used(self, server: ServerConfig, data: ServerData) -> tuple[tuple[str, Path], ...]:
-        """Return a phrase for each secret that only another file than the server's keeps, and that file."""
+        """Return the secrets that a file other than the server's still uses, each as a phrase with that file."""
         used = {name: file for name, file in data.used if str(file) != server.file}
         return tuple(zip(self.describe_data(ServerData(secrets=tuple(used))), used.values(), strict=True))
 

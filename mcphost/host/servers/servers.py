@@ -261,8 +261,8 @@ class Servers:
 def unknown_tool_error(server: str, tool: str, known: Iterable[str], note: str = "") -> UsageError:
     """Return the error for a tool name that a server does not have.
 
-    The hint lists at most MAX_NAMED_TOOLS of the *known* tools, those with similar names first, and counts the
-    others. It ends with *note*, unless a name is so similar that *tool* is most likely misspelt.
+    The hint lists at most MAX_NAMED_TOOLS of the *known* tools, those with similar names first, and the number of the
+    others. If *tool* is probably a misspelling, the hint suggests the correct name; otherwise, it ends with *note*.
     """
     from difflib import get_close_matches
 

@@ -63,7 +63,10 @@ class _WithdrawalLimit:
         self._refilled_at = monotonic()
 
     async def wait(self, needed: float) -> None:
-        """Wait until *needed* questions may be withdrawn: 1 to replace a question, 0 to ask one after a withdrawal."""
+        """Wait until the limit allows *needed* more withdrawals.
+
+        *needed* is 1 to replace an open question, or 0 to ask a question after others were withdrawn.
+        """
         now = monotonic()
         refilled = self._tokens + (now - self._refilled_at) / SECONDS_PER_WITHDRAWAL
         self._tokens, self._refilled_at = min(MAX_WITHDRAWN_QUESTIONS, refilled), now

@@ -137,10 +137,10 @@ class ToolRegistry:
         return self._names[key]
 
     def forget_removed(self, find_used: Callable[[], Container[str]]) -> None:
-        """Forget the names of tools that no server has any more, except those that *find_used* returns.
+        """Forget the names of tools that servers no longer have, except those that *find_used* returns.
 
-        Call it between a model's answer and the next request: the model may call a name until it has answered, and a
-        forgotten name may be given to another tool.
+        Call this only between a model's response and the next request, because a forgotten name may be given to
+        another tool, and the response may still refer to the earlier one.
         """
         servers = {one.config.name: one for one in self._connections}
         removed = [key for key in self._names if not _may_have(servers.get(key[0]), key[1])]

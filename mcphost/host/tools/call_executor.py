@@ -308,7 +308,7 @@ class _PendingCall:
 
 
 def _mark_lists(offered: OfferedTool, error: McpHostError) -> None:
-    """Have the server's lists read again if *error*, which ended a call, suggests that they have changed."""
+    """Mark the server's lists as outdated if *error*, which ended a call, suggests that they have changed."""
     if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
         offered.connection.changes.mark_stale()
     elif isinstance(error, ConnectionLost) and not isinstance(error, RequestNotSent):

@@ -127,9 +127,10 @@ class ToolPipeline:
         return _require_available(offered, "" if offered is not None else self._describe_missing(name))
 
     def _describe_missing(self, name: str) -> str:
-        """Return the text for the model if there is no tool called *name*; it lists tools that servers call so.
+        """Return the text for the model if no tool is offered as *name*.
 
-        With many tools, a model knows the names that users and documents use before it knows its own.
+        The text suggests the tools that are called *name* on their servers. If there are many tools, a model often
+        knows the names from documents or from the user before it knows the names under which they are offered.
         """
         text = f"There is no tool named {name!r}."
         known = [repr(found) for found in self._tool_registry.find_names(name)[:_MAX_SUGGESTED_NAMES]]

@@ -1,8 +1,8 @@
-"""Scheduler that runs the model's tool calls and limits how many run at a time, together with calls of pages.
+"""Scheduler that runs the model's tool calls, and limits how many calls by the model and by pages run at a time.
 
 A call runs as a task of the host while its turn waits for it. If the user sends it to the background, the turn
-continues with a placeholder result. The real result follows in a later message; a call that is still running when the
-host closes is cancelled.
+continues with a placeholder result. The real result follows in a later message; a call that is still running when
+the host closes is cancelled.
 """
 
 import logging
@@ -82,7 +82,7 @@ class _Call:
         return make_tool_return(self.use, self.server, self.tool, text, outcome=outcome)
 
     def make_stopped_return(self, *, is_error: bool = False) -> ToolReturnPart:
-        """Return the result of a call that the user stopped, or an error of another call if *is_error* is true."""
+        """Return the result of a stopped call; if *is_error* is true, an error ended its turn, not the user."""
         if self.is_unsent:
             return _make_unsent_return(self.use, self.server, self.tool, is_error=is_error)
         stopped, after_run = (
@@ -102,9 +102,10 @@ _current_call: ContextVar[_Call] = ContextVar("current call")
 
 
 def mark_result_received() -> None:
-    """Note that the current call has a result, which the user reviews; do nothing if no call of the model runs.
+    """Record that the current call has received its result, which the user is going to review.
 
-    If the call is stopped from now on, the model is told that it ran.
+    If the call is stopped from now on, the model is told that the tool ran. Does nothing outside of a call by the
+    model.
     """
     if (call := _current_call.get(None)) is not None:
         call.has_result, call.is_unsent = True, False
@@ -214,7 +215,10 @@ class CallScheduler:
 
     @asynccontextmanager
     async def shared_slot(self) -> AsyncGenerator[None]:
-        """Wait for a free execution slot, and hold it during the block, for a call that the model did not make."""
+        """Return a context manager that waits for a free execution slot and holds it inside the block.
+
+        Use this for a call that the model did not make.
+        """
         slot = object()
         await self._acquire(slot)
         try:

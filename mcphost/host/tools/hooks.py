@@ -133,8 +133,8 @@ class HookNotes:
     def add_to(self, outcome: ToolCallOutcome, *, is_reviewed: bool = False) -> ToolCallOutcome:
         """Return the outcome with the hooks' notes inserted before the text of the result.
 
-        If *is_reviewed* is true, the user has reviewed the notes as part of the result. Only a sentence which states
-        that a hook changed the result is then inserted.
+        If *is_reviewed* is true, the user has reviewed the notes as part of the result. In that case, only a sentence
+        is inserted, and only if a hook changed the result.
         """
         text = self._change_text if is_reviewed else self.text
         return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text)) if text else outcome
@@ -241,10 +241,10 @@ class ToolHooks:
                     self._events.notify("warning", problem)
 
     async def _use_flagged(self, text: ProjectText | None, root: Path) -> None:
-        """Use the hooks file that a command-line flag approved, as it was at the start; *text* is its content.
+        """Use the hooks file that a command-line flag approved, with its content when mcphost started (*text*).
 
         A server that was started since then must not be able to switch the hooks off. An invalid file is not used;
-        that is reported when the file in the project is read.
+        the error is reported when the project's file is read.
         """
         if text is None:
             return
@@ -520,9 +520,9 @@ def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, st
 
 
 def _names_denial(answer: bytes) -> bool:
-    """Return whether an unusable answer contains the decision "deny", which counts whatever else it contains.
+    """Return whether an unusable answer contains the decision "deny", which is then obeyed.
 
-    An argument that a hook pastes into its reason without escaping it can make the answer unusable.
+    The answer may be unusable because the hook included an argument in its reason without escaping it.
     """
     return _DENIAL.search(answer) is not None
 

@@ -1,4 +1,4 @@
-"""Results of calls as interactive pages get them, and the records of calls whose pages later runs can open."""
+"""Tool results in the form sent to interactive pages, and stored calls from which later runs can open pages."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from mcphost.store.page_results import StoredPageCall
 
 
 def result_for_page(result: CallToolResult) -> dict[str, Any]:
-    """Return a tool result with the members that pages use."""
+    """Return a tool result in the form sent to pages: its content, structured content, error flag and metadata."""
     shown: dict[str, Any] = {"content": result.raw_content}
     if len(result.structured_content):
         shown["structuredContent"] = result.structured_content
