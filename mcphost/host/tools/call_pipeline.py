@@ -313,7 +313,7 @@ class ToolPipeline:
 
     @contextmanager
     def _report_stop(
-        self, call: ProposedCall, arguments: dict[str, Any], decision: str = "not asked for to the end"
+        self, call: ProposedCall, arguments: dict[str, Any], decision: str = "not decided"
     ) -> Generator[None]:
         """Report the call as stopped if the `with` block is cancelled; convert ServerError to ToolUnavailable.
 
