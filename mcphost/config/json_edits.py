@@ -189,7 +189,7 @@ def _parse(text: str, file: str) -> dict[str, Any]:
 def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> None:
     """Raise ConfigError if *path* cannot be edited safely.
 
-    This is the case if a parent on *path* is not an object, or if a key in *path* occurs twice in an object.
+    A path is not safe to edit if a parent on it is not an object, or if one of its keys occurs twice in an object.
     """
     value: Any = document
     for depth, key in enumerate(path):

@@ -98,15 +98,15 @@ def load_config(
 ) -> HostConfig:
     """Load `config.toml` from *directory* and the servers, then apply the overrides from flags and *environ*.
 
-    If there are any *files* (given with `--mcp-config`, and therefore approved), the servers come from them. Otherwise,
-    they come from `local.json` (the entries for the current folder), `mcp.json` and *project*. The first of several
-    servers with the same name is used. Pass *project* only if the user trusts that content. Invalid parts are reported
-    in `problems`.
+    If there are any *files* (given with `--mcp-config`, and therefore approved), the servers come from them.
+    Otherwise, they come from `local.json` (the entries for the current folder), `mcp.json` and *project*. The first
+    of several servers with the same name is used. Pass *project* only if the user trusts that content. Invalid parts
+    are reported in `problems`.
 
     Raises ConfigError if `config.toml` is unreadable, or if it is invalid and may contain settings that forbid tool
-    calls or limit costs. If *is_diagnosis* is set, the defaults are used in these cases, too, and no profile; set it
-    only if no tool and no model is called. With *strict*, ConfigError is also raised if one of *files* is invalid or
-    missing. Raises UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
+    calls or limit costs. If *is_diagnosis* is set, this error is not raised, and the defaults are used without a
+    profile; set it only if no tool and no model is called. With *strict*, ConfigError is also raised if one of
+    *files* is invalid or missing. Raises UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     problems = [text for path in (directory, settings) if (text := _write_problem(path))]

@@ -25,7 +25,7 @@ class ForeignSignIn(NamedTuple):
 
 
 def read_sign_in(entry: Mapping[str, Any], title: str) -> ForeignSignIn:
-    """Return the sign-in settings of a server's entry of the host with the given *title*.
+    """Return the sign-in settings in a server's entry from the configuration of the host called *title*.
 
     These are `oauth` (Claude Code, Gemini CLI, opencode), `auth` with a client id (Cursor) or a bearer token (oterm),
     and the port of a registered redirect URI. References in a client secret are returned unchanged.

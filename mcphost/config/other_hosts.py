@@ -268,8 +268,8 @@ def _is_disabled_by_name(
 ) -> bool:
     """Return whether a list of names, outside of the server's entry, disables the server.
 
-    Such lists are `mcp.allowed` and `mcp.excluded` of Gemini CLI, and a list of Claude Code for the servers in the
-    section of a project (*is_in_section*).
+    Gemini CLI has such lists, `mcp.allowed` and `mcp.excluded`; Claude Code has one for the servers in the section of
+    a project (*is_in_section*).
     """
     if host.id == "gemini-cli":
         allowed, excluded = (find_member(document, ("mcp", key)) for key in ("allowed", "excluded"))

@@ -92,7 +92,7 @@ def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
 def _is_no_secret(name: str, literal: str) -> bool:
     """Return whether a value is harmless although its name suggests a secret.
 
-    This is the case for a boolean, a count, a path and a URL.
+    Booleans, counts, paths and URLs are harmless.
     """
     text = literal.strip()
     if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
@@ -121,7 +121,7 @@ def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
 def _is_random(text: str, min_length: int) -> bool:
     """Return whether a word of at least *min_length* characters looks random.
 
-    This is the case if it is hexadecimal or extremely long, or if it has at least two digits and high entropy.
+    A word looks random if it is hexadecimal or extremely long, or if it has at least two digits and high entropy.
     """
     if len(text) < min_length:
         return False

@@ -193,9 +193,10 @@ def replace_in_text(text: str, file: str, entry: tuple[str, ...], plaintext: Pla
 
 
 def make_secret(keys: tuple[str, ...], value: str, start: int = 0, end: int | None = None) -> PlaintextSecret:
-    """Return the part from *start* to *end* of *value*, the setting at the path *keys*, as a secret.
+    """Return a PlaintextSecret for the part of *value* from *start* to *end*.
 
-    If the value is a header, a scheme at its start, such as `Bearer `, is not part of the secret.
+    *keys* is the path of the value in the entry. A scheme such as `Bearer ` at the start of a header's value is not
+    part of the secret.
     """
     # The scheme is not secret, and the file is easier to read with it.
     if keys[0] == "headers" and start == 0 and (match := _SCHEME.fullmatch(value[:end])):

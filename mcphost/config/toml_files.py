@@ -158,8 +158,8 @@ class TomlTable:
     def refuse_similar(self, tables: Collection[str], known: Collection[str]) -> None:
         """Raise ConfigError for an unknown key that is probably a misspelling of one of the *tables*.
 
-        This is the case if the most similar key in *known* is the name of such a table. Use this for tables that set
-        limits or forbid calls, because a misspelt table would have no effect.
+        A key is probably a misspelling if the most similar key in *known* is the name of such a table. Use this for
+        tables that set limits or forbid calls, because a misspelt table would have no effect.
         """
         for key in self.values:
             near = "" if key in known else find_similar(key, known)
