@@ -76,7 +76,7 @@ class ActiveConversation:
         return call_context.get() or CallContext(self.current, self.messages)
 
     def has_images(self) -> bool:
-        """Return whether a message contains an image; call this in a worker thread, because it reads all messages."""
+        """Return whether any message contains an image; call this in a worker thread, because it reads all messages."""
         return any(message.has_images for message in self.messages)
 
     def require_idle(self) -> None:

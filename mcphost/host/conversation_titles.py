@@ -49,5 +49,5 @@ def make_title(text: str) -> str:
 
 
 def title_call(call: "StoredManualCall") -> str:
-    """Return a title for a conversation that begins with a tool call of the user."""
+    """Return a title for a conversation that begins with a tool call made by the user."""
     return f"{call.server}/{call.tool}"[:TITLE_COLUMNS]

@@ -324,7 +324,7 @@ class PagesChanged(HostEvent, frozen=True, tag="pages_changed"):
 
 
 class PageContextsChanged(HostEvent, frozen=True, tag="page_contexts_changed"):
-    """Event published when contexts of pages for the next message were added, replaced, removed or sent.
+    """Event published when contexts of pages for the next message are added, replaced, removed or sent.
 
     `count` is the number of contexts that are waiting.
     """

@@ -77,7 +77,8 @@ def _round(seconds: float | None) -> float | None:
 def make_curl_command(exchange: LoggedExchange) -> tuple[str, tuple[str, ...]]:
     """Return a curl command that repeats an HTTP request, and the names of the shell variables that it needs.
 
-    Such a variable replaces each secret. Raises UsageError if only the beginning of the request's body was logged.
+    Each secret is replaced by a shell variable. Raises UsageError if only the beginning of the request's body was
+    logged.
     """
     body = LoggedMessage(exchange.number, exchange.at, "sent", exchange.body, exchange.request_size, exchange.mask)
     if body.cut_bytes:
@@ -105,8 +106,8 @@ def make_call_command(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the `mcphost call` command for a tool call, and the names of the shell variables that it needs.
 
-    Such a variable replaces every secret in the arguments, and every value of a configured header that *mask* knows.
-    Raises UsageError if a name contains hidden characters. May take 0.5 s for long arguments.
+    Each secret in the arguments is replaced by a shell variable, and so is each value of a configured header that
+    *mask* knows. Raises UsageError if a name contains hidden characters. May take 0.5 s for long arguments.
     """
     if not is_sanitized(f"{server}{tool}"):
         raise UsageError("The name of the tool contains hidden characters, so there is no command for it.")

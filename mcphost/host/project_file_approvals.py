@@ -40,7 +40,7 @@ class ProjectFileStatus(Struct, frozen=True):
 
     @property
     def is_used(self) -> bool:
-        """Whether the file is in use."""
+        """Whether the file is in use, because it is the user's own or was approved."""
         return self.source in USED
 
 

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class PageRequestRejected(Exception):
-    """Raised if a request of a page is answered with an error."""
+    """Raised if a request from a page must be answered with an error."""
 
     def __init__(self, message: str, code: int = REFUSED) -> None:
         super().__init__(message)
@@ -85,7 +85,7 @@ class PageBridge:
 
     # -- MessageReceiver
     def start(self) -> None:
-        """Begin a new exchange."""
+        """Begin a new exchange, because the page was loaded; cancel requests of the earlier one."""
         self._cancel_running()
         self._is_opened = self._is_initialized = self._is_input_sent = False
 
@@ -95,7 +95,7 @@ class PageBridge:
         self._running.clear()
 
     def receive(self, message: bytes) -> bool:
-        """Handle a message of the page; return False if too many of its requests are being answered."""
+        """Handle a message from the page; return False if it is a request and too many are already running."""
         try:
             check_plain_value(message)
             parsed = parse_message(message)

@@ -120,12 +120,12 @@ class PageCallRecorder:
             self._forget_oldest()
 
     def pass_reviewed(self, call: str) -> None:
-        """Note that the user reviewed the result of a call, and passed all of it to the model."""
+        """Record that the user reviewed the result of a call and passed all of it to the model."""
         if (known := self._left.pop(call, None) or self._calls.get(call)) is not None:
             self._keep_passed(known)
 
     def end_review(self, call: str) -> None:
-        """Note that the result of a call needs no further review.
+        """Record that the result of a call needs no further review.
 
         A call from a conversation that is no longer open is forgotten if it has ended.
         """
@@ -188,7 +188,7 @@ class PageCallRecorder:
 
 
 def explain_to_page(error: McpHostError) -> str:
-    """Return the error message for a page: the message of the page's own server, or a fixed sentence."""
+    """Return the error message to send to a page: the message from its server, or a general sentence."""
     match error:
         case RequestRefused():
             return error.server_message[:ERROR_LIMIT]

@@ -81,7 +81,7 @@ class PageServices(NamedTuple):
 
 
 class PageRequests:
-    """Handlers of the requests of one page."""
+    """Handlers of the requests that one page sends."""
 
     def __init__(self, services: PageServices, call: PageCall, set_context: Callable[[ResourcePart], None]) -> None:
         self._services = services
@@ -94,7 +94,7 @@ class PageRequests:
 
     @property
     def handlers(self) -> dict[str, PageRequestHandler]:
-        """The handlers by method."""
+        """The handler of each request that pages may send, keyed by method name."""
         return {
             "tools/call": self.call_tool,
             "resources/read": self.read_resource,

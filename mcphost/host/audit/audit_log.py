@@ -68,8 +68,8 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 def is_call_ambiguous(active: ActiveConversation) -> bool:
     """Return whether the current task handles a server request that may belong to several conversations.
 
-    This is the case if the server sent the request while it was handling tool calls from different conversations,
-    and it is unknown which of these calls the request belongs to.
+    A server request is ambiguous in this way if the server sent it while handling tool calls from different
+    conversations, and it is unknown to which of these calls the request belongs.
     """
     return len({id(call.conversation if call else active.current) for call in candidate_calls.get()}) > 1
 
@@ -234,10 +234,7 @@ class AuditLog:
         return f"the audit log {self.store.files[0]} cannot be written."
 
     def require_written(self, entry: AuditEntry) -> None:
-        """Raise ConsentDenied if *entry* has not been written to disk, although this is required.
-
-        Such a row must be on disk before the action that it records begins.
-        """
+        """Raise ConsentDenied if *entry* must be on disk before its action begins, but is not."""
         if not self.is_acceptable(entry):
             raise ConsentDenied(f"The action was not taken: {self.refusal_reason}", _REFUSAL_HINT)
 

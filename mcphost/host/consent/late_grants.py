@@ -43,14 +43,14 @@ class LateGrants:
 
     @cached_property
     def matcher(self) -> "RuleMatcher":
-        """The matcher of rules and tool calls."""
+        """The matcher that checks which rules cover a tool call."""
         from mcphost.host.consent.rule_matching import RuleMatcher
 
         return RuleMatcher(self.validator, self._settings)
 
     @cached_property
     def active_grants(self) -> "ActiveGrants":
-        """The grants that allow tool calls now."""
+        """The session grants and stored grants that are checked for each tool call."""
         from mcphost.host.consent.grants import ActiveGrants
 
         grants = ActiveGrants(self._store, self.matcher, self._conversation, self._events.report_error)

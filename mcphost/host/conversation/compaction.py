@@ -218,7 +218,7 @@ class Compactor:
     def _measure(self, model: ChatModel, request: ModelRequest, overflow: ModelError | None) -> tuple[int, int]:
         """Return the estimated size of *request* and the context window, in tokens; the window is 0 if unknown.
 
-        If *overflow* is not None, the sizes that the provider named in it are preferred.
+        If *overflow* is not None, sizes in the provider's error message take precedence over estimates.
         """
         tokens = estimate_request_tokens(request, self._active.current.beginning_changed_at)
         window = model.facts.context_window

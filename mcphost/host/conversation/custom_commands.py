@@ -48,7 +48,7 @@ class CustomCommands:
     async def list_files(self) -> tuple[ProjectFileStatus, ...]:
         """Return the project's command files that the user has approved or declined. Raises StoreError.
 
-        A file whose earlier content was approved permanently is included, too.
+        Files whose earlier content was approved permanently are also included.
         """
         await self.refresh()
         files = [one.text for one in self.commands if not one.text.is_own]

@@ -57,7 +57,7 @@ class _Converter:
         self._indent = 0
 
     def convert(self, lines: list[str]) -> list[str]:
-        """Return the converted lines."""
+        """Return the lines of a text converted to Markdown that is safe to embed in a document."""
         for line in lines:
             if not (self._fence and self._add_code(line)):
                 self._add_text(line)

@@ -282,10 +282,10 @@ class Turn:
         return is_changed
 
     async def _send_shorter(self, prepared: PreparedRequest, answer: StreamedAnswer, error: ModelError) -> None:
-        """Send the request with shortened results; if that is still too long, send it again with a summary.
+        """Send a request again with shortened results and, if it is still too long, with a summary.
 
-        The model's response is added to *answer*. Raises *error*, with which the request failed, if the request was not
-        too long for the model or cannot be made shorter.
+        *error* is the error of the first attempt. It is raised again if the request was not too long for the model or
+        cannot be made shorter. The model's response is added to *answer*.
         """
         if not _is_too_long(error, answer):
             raise error
@@ -384,7 +384,7 @@ def _is_too_long(error: ModelError, answer: StreamedAnswer) -> bool:
 
 
 def _quote_reason(reason: str) -> str:
-    """Return a provider's reason as the end of a notice, with a full stop because a hint follows."""
+    """Return the reason that a provider gave, as one sanitized line that ends with a punctuation mark."""
     shown = sanitize_line(reason, 300)
     return shown if not shown or shown.endswith((".", "!", "?", "…")) else f"{shown}."
 

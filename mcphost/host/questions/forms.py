@@ -410,9 +410,9 @@ def _find_secret_word(text: str) -> "re.Match[str] | None":
 
 
 def _variants(text: str) -> Iterator[str]:
-    """Yield casefolded spellings of *text* to search, each of them once.
+    """Yield casefolded spellings of *text* to search, without repetitions.
 
-    They are the normalized text, the text without accents, and that text with digits replaced by similar letters.
+    These are the normalized text, the text without accents, and that text with digits replaced by similar letters.
     """
     plain = normalize("NFKC", strip_unsafe(text).translate(_LONG_LIGATURES))
     yield (folded := plain.casefold())

@@ -296,7 +296,7 @@ class WaitingServer(Protocol):
         ...
 
     async def apply_verdict(self, request: FolderRequest, verdict: "RootsVerdict") -> None:
-        """Apply the user's answer to this server."""
+        """Apply the user's decision about a request of this server."""
         ...
 
 
@@ -377,10 +377,10 @@ def _verdicts() -> "dict[str, RootsVerdict]":
 
 
 def _server_verdict(verdict: "RootsVerdict", has_asked: bool, server: str) -> "RootsVerdict":
-    """Return the decision that the user's answer contains for one server.
+    """Return the user's decision about one server.
 
-    A SharePerServer answer contains a decision for each server. Any other answer is a decision only for the server
-    for which the question was asked (*has_asked* is true). Without a decision, the request is refused.
+    A SharePerServer answer contains a decision for each server. Any other answer applies only to the server that
+    caused the question (*has_asked* is true); the requests of the other servers are refused.
     """
     from mcphost.host.questions.questions import SharePerServer
 

@@ -173,10 +173,9 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return the number of output tokens that the limits allow, and an empty string.
+        """Return how many output tokens the limits allow, and a sentence about the limit if they allow none.
 
-        *needed* is the number of input tokens. If a limit leaves no output tokens, returns 0 and a sentence that
-        describes this limit.
+        *needed* is the number of input tokens. The sentence is "" if the number is not 0.
         """
         self._discard_expired()
         limits = (

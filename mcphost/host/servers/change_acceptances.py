@@ -26,7 +26,7 @@ class ChangeAcceptance(Struct, frozen=True):
 
 
 class ChangeAcceptances:
-    """The decisions of this session, kept in memory only."""
+    """The user's decisions in this session to accept all changes of a server's tools, kept in memory only."""
 
     def __init__(self) -> None:
         self._by_server: dict[str, ChangeAcceptance] = {}

@@ -15,9 +15,9 @@ from mcphost.host.servers.server_approval import ServerApprovals
 class ConnectionRecorder:
     """Recorder of the connections to one server.
 
-    The start of a connection is recorded before a process is started or an address is contacted. If an attempt
-    cannot reach the server, all following attempts are recorded as one: with one row for their start and one for
-    their end. This ends when an attempt reaches the server or fails for another reason.
+    The start of a connection is recorded before a process is started or an address is contacted. If an attempt cannot
+    reach the server, the attempts that follow share two rows, one for their start and one for their end, until one of
+    them reaches the server or fails for another reason.
     """
 
     def __init__(self, approvals: ServerApprovals) -> None:
@@ -32,8 +32,8 @@ class ConnectionRecorder:
     async def record(self, server: ServerConfig, is_begun: Callable[[], bool]) -> AsyncGenerator[None]:
         """Return a context manager that records the start and end of a connection.
 
-        If the block raises an error, the recorded outcome is "lost" if *is_begun* returns True, else "failed". Raises
-        StoreError or ConsentDenied.
+        If the block raises an error, the recorded outcome is "lost" if *is_begun* returns True (the session had
+        begun), else "failed". Raises StoreError or ConsentDenied.
         """
         kind, what = (
             ("process", " ".join(masked_argv(server))) if server.is_stdio else ("connection", masked_url(server))

@@ -295,8 +295,8 @@ async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> 
 async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
     """Transfer approval and grants from *before* to *after*; return False if *before* was not approved.
 
-    These are the configurations of a server before and after mcphost itself edited its entry at the user's request.
-    Raises StoreError or ConsentDenied.
+    *before* and *after* are the configurations of a server before and after mcphost edited its entry at the user's
+    request. Raises StoreError or ConsentDenied.
     """
     from mcphost.config.approval_text import describe_server
 

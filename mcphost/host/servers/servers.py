@@ -149,8 +149,8 @@ class Servers:
         """Start all connections, or only those whose names are in *only*.
 
         If *retry_unreachable* is true, unreachable HTTP servers are retried until they can be reached; this also
-        applies to servers that are added later. From now on, never-rules that match no call because their server has no
-        such tool are reported.
+        applies to servers that are added later. After this call, the user is notified of never-rules that match no
+        call because their server has no such tool.
         """
         self._retry_unreachable = retry_unreachable
         self._parts.rule_notices.start()
@@ -330,9 +330,8 @@ class ServerStartup:
     async def wait(self, prepare_model: Callable[[], Awaitable[None]]) -> None:
         """Wait for starting servers, then notify the user of those that are still not ready. Safe to cancel.
 
-        If servers are still starting after the time limit, *prepare_model* is awaited before the user is notified.
-        These servers get the additional time, because no request can be sent before *prepare_model* returns. Errors
-        raised by *prepare_model* are passed on.
+        If servers are still starting after the time limit, they get more time until *prepare_model* returns, because
+        no request can be sent before. Errors raised by *prepare_model* are passed on.
         """
         if names := tuple(connection.config.name for connection in self._servers if connection.is_starting):
             self._events.publish(ServersAwaited(names))

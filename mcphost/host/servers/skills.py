@@ -157,9 +157,9 @@ class Skills:
     ) -> SkillContent:
         """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
-        If the user has allowed the model to load the skill, *grant_id* is the id of the grant, or "" if the user was
-        asked; `find_loaded` then returns the skill. Otherwise, it is None. *before_send* is called before the request
-        and may raise an error to prevent it; see Session.request.
+        *grant_id* is None if the user loads the skill. If the model loads it, *grant_id* is the id of the grant that
+        allows this, or "" if the user allowed it when asked; `find_loaded` then returns the skill. *before_send* is
+        called before the request and may raise an error to prevent it; see Session.request.
         """
         bound = self._bind(server, skills.contents_digest(skill))
         content = await self._get_file(server, skill, skill.uri, before_send)

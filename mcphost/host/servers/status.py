@@ -230,7 +230,7 @@ class ServerStatus:
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
-        """Record the current time as the time at which the server began to start."""
+        """Record that the server is beginning to start now."""
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:

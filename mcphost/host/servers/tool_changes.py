@@ -47,8 +47,8 @@ SECONDS_PER_WITHDRAWAL = 3.0
 class ToolDigests(Struct, frozen=True):
     """Digests of tool definitions, keyed by tool name.
 
-    `raw` contains digests of the bytes as received. `canonical` contains digests of the canonical JSON, but only
-    for the definitions for which they are needed.
+    `raw` contains digests of the bytes as received. `canonical` contains digests of the canonical JSON, but only of
+    definitions that are new or whose bytes have changed.
     """
 
     raw: dict[str, str]
@@ -290,8 +290,8 @@ class ToolChangeTracker:
     async def accept(self, tools: dict[str, str]) -> tuple[str, ...]:
         """Accept quarantined tools, given as a mapping of names to digests; return the accepted names.
 
-        A tool whose definition no longer has the given digest stays in quarantine. An open question is withdrawn, and
-        asked again about the tools that are left.
+        A tool whose definition no longer has the given digest stays in quarantine. An open question is replaced by
+        one about the remaining tools.
         """
         accepted = await self._accept(tools)
         if accepted:

@@ -74,9 +74,9 @@ class ApprovalChecks(NamedTuple):
     async def check(self, offered: OfferedTool, approval: Approval, account: str) -> None:
         """Raise a subclass of ApprovalVoid if an approved call must no longer be sent.
 
-        This is the case if the tool or the account changed since the approval, if the grant or the auto-approve mode
-        that allowed the call has ended, or if a new `never` rule forbids it. *account* is the account for which the
-        call was approved.
+        The call must not be sent if the tool or the account changed since the approval, if the grant or the
+        auto-approve mode that allowed the call has ended, or if a new `never` rule forbids it. *account* is the
+        account for which the call was approved.
         """
         grant_id, period = approval.grant_id, approval.auto_period
         if await self.is_forbidden(offered, approval.arguments):

@@ -59,7 +59,7 @@ class PageCallObserver(Protocol):
         ...
 
     def end_review(self, call: str) -> None:
-        """Note that the result of a call needs no further review."""
+        """Record that the result of a call needs no further review."""
         ...
 
     def cancel(self, call: str, error: McpHostError | None) -> None:
@@ -114,7 +114,7 @@ class ToolExecutor:
         return f"hand-{secrets.token_hex(8)}"  # unique in all runs, because it also names the stored page of the call
 
     def end_review(self, call: str, offered: OfferedTool) -> None:
-        """Note that the result of a call needs no further review; see `PageCallObserver`."""
+        """Record that the result of a call needs no further review; see `PageCallObserver`."""
         if self.page_calls is not None and offered.definition.page.resource_uri:
             self.page_calls.get().end_review(call)
 
