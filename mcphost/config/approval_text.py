@@ -145,9 +145,9 @@ def describe_ca_file(server: ServerConfig) -> str:
 def masked_environment(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -> dict[str, str]:
     """Return a server's environment variables, keyed by name, with probable secrets masked.
 
-    The values of variables from the environment file are replaced by a placeholder, except for those that the
-    project chose to decide, for example, which code is loaded. *shown* maps ("env", NAME) to a text to show instead
-    of the masked value.
+    A placeholder replaces each value from the environment file. If the project may have written the file, risky
+    values (see `risky_variables`) are shown after the placeholder. *shown* maps ("env", NAME) to a text to show
+    instead of the masked value.
     """
     values = _display_values(server, "env", server.env, shown)
     return dict(sorted({**_display_env_file(server), **values}.items()))

@@ -11,8 +11,9 @@ STANDARD_HINT = (
 
 
 def violates_standard(error: ssl.SSLCertVerificationError) -> bool:
-    """Return whether a certificate, or one of its authorities, lacks what RFC 5280 requires.
+    """Return whether OpenSSL rejected a certificate, or one of its authorities, for violating RFC 5280.
 
-    Python 3.13 and later set VERIFY_X509_STRICT by default. Private certificate authorities often lack key identifiers.
+    Python 3.13 and later set VERIFY_X509_STRICT by default. Private certificate authorities often lack key
+    identifiers, which RFC 5280 requires.
     """
     return error.verify_code in _STANDARD_VIOLATIONS

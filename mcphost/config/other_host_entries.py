@@ -271,7 +271,7 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
 
 
 def contains_servers(members: Mapping[str, Any]) -> bool:
-    """Return whether *members* may map server names to entries, and is not the entry of a single server.
+    """Return whether *members* may map server names to entries; False for the entry of a single server.
 
     An object with a command or a URL is the entry of a single server.
     """
@@ -360,10 +360,11 @@ def _own_variables(env: Mapping[str, str]) -> frozenset[str]:
 
 
 def escape_own_variables(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an mcp.json entry in whose arguments `${NAME}` is escaped if the entry's "env" sets NAME.
+    """Escape the references in an entry's arguments to variables that the entry itself sets in "env".
 
-    Published examples, such as those of mcp-remote, rely on the program itself to expand such a reference. An entry
-    with invalid arguments or variables is returned unchanged.
+    Returns a changed copy, or the entry itself if there is nothing to escape, or if its arguments or variables are
+    invalid. Published examples, such as those of mcp-remote, rely on the program itself to expand these references.
+    The entry is in the format of mcp.json.
     """
     try:
         args, own = _texts(entry, "args"), _own_variables(_pairs(entry, "env"))

@@ -59,7 +59,7 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     """Return the server entries in pasted text, keyed by name; *name* is used for an entry without a name.
 
     Accepts `{"mcpServers": {…}}` and the formats of other hosts, `"name": {…}` without outer braces, a single entry
-    without a name, and any of these in a Markdown code block, see `find_code_block`. Entries of other hosts are
+    without a name, and any of these in a Markdown code block (see `find_code_block`). Entries of other hosts are
     converted to the format of mcp.json. Raises ConfigError if the text contains no server, is too long or invalid, or
     if an entry has no name and *name* is empty.
     """

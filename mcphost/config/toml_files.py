@@ -203,8 +203,8 @@ def find_entry_line(text: str, table: str, key: str) -> int:
 def find_table_line(text: str, name: str, number: int = 1) -> int:
     """Return the line number (1-based) of the top-level entry *name*, or 0 if it is not found.
 
-    The entry is a key, or the header of a table; *number* selects one of several tables, as in `[[hooks]]`. See
-    `find_entry_line` about strings.
+    The entry is a key, or the header of a table; *number* selects one of several tables, as in `[[hooks]]`. Use the
+    number only in messages, because a line inside a multi-line string can be mistaken for the entry.
     """
     is_top = True
     for at, line in enumerate(text.split("\n"), 1):

@@ -166,7 +166,7 @@ def is_command_line(text: str) -> bool:
 def _find_typed(text: str) -> str:
     """Return the command line, URL or JSON in a text, without the prompt of a shell and a Markdown code fence.
 
-    Raises ConfigError if the text has several code blocks that could be meant.
+    Raises ConfigError if the text has several code blocks that could contain it.
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         return text.strip()

@@ -246,9 +246,9 @@ class ReferenceExpander:
 def register_setting(server: ServerConfig | None, text: str, value: str, environ: Mapping[str, str]) -> None:
     """Register *value*, the expanded text of a setting that holds a secret, for redaction.
 
-    Text in a project's file is not one of the user's secrets, and must not cause a word to be redacted everywhere. It
-    is registered like a server's secret, unless *text*, the setting as written in the file, refers to one of the user's
-    values.
+    A value that a project's author wrote must not cause an ordinary word to be redacted everywhere, so it is
+    registered with `register_server_secret`. If *text*, the setting as written in a project's file, refers to one of
+    the user's values, it is registered as the user's secret.
     """
     is_own = server is None or server.source != "project"
     if is_own or any(_reads_own_value(reference, environ) for reference in find_references(text)):
@@ -466,8 +466,7 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Loo
 def _check_host(server: ServerConfig, url: str, environ: Mapping[str, str], location: str) -> None:
     """Raise ConfigError if the host in a server's URL depends on a secret.
 
-    *url* is the URL with all references expanded. It is compared with the URL that results from different
-    secrets.
+    *url* is the URL with all references expanded. Its host is compared with the one that results from other secrets.
     """
     expander = ReferenceExpander(environ, lambda name: "0", server=server)
     with_other_secrets = split_url(_expand_text(expander, "url", server.url, location).strip())
