@@ -1,8 +1,8 @@
 """Search encoded JSON for base64 that contains escapes, or that is split into several strings of a list.
 
-The search finds the same base64 in JSON that is too large to be parsed as `replace_base64_pieces` finds in parsed
-JSON. It reads the text in short pieces, because a long regular expression match would block the event loop even if
-it runs in another thread.
+Use it for JSON that is too large to be parsed; it finds the same base64 that `replace_base64_pieces` would find
+after parsing. It reads the text in short pieces, because a long regular expression match would block the event loop
+even if it runs in another thread.
 """
 
 import re

@@ -194,10 +194,11 @@ class ConfigChangeDetector:
         """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
 
         *on_change* receives the error if the files cannot be loaded. After an error, or after changes that were not
-        applied, it receives an empty ConfigChanges as soon as the files match the configuration in use again. A server
-        is also restarted when `mcphost servers restart` requests it. Files are read only after they have stayed the
-        same for POLL_SECONDS, so that no half-written file is read, and again after changes were applied. Polling is
-        fast enough for these few files, and works on network folders, where change notifications do not.
+        applied, it receives an empty ConfigChanges as soon as the files match the configuration in use again. A
+        server is also restarted when `mcphost servers restart` requests it. Files are read only after they have
+        stayed the same for POLL_SECONDS, so that no half-written file is read. After changes were applied, they are
+        read again. Polling is fast enough for these few files, and works on network folders, where change
+        notifications do not.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await self._read_signature()

@@ -99,9 +99,9 @@ def question_topic(question: Question[Any]) -> str:
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
     """Return the details to record in the audit row of an answer; {} for most answers.
 
-    For an approved tool call, these are the origins of its arguments. For a model request that the user approved
-    with a shorter maximum output, this is the maximum in tokens. For tool changes, these are the names of the
-    accepted and of the quarantined tools. For a reviewed result, these are its sizes in bytes before and after the
+    An approved tool call is recorded with the origins of its arguments. A model request that the user approved with a
+    shorter maximum output is recorded with this maximum in tokens. Tool changes are recorded with the names of the
+    accepted and of the quarantined tools. A reviewed result is recorded with its sizes in bytes before and after the
     review, and the SHA-256 of the text that the model received.
     """
     if isinstance(question, ApproveTool):

@@ -171,8 +171,8 @@ def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message
 def find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequence[BudgetUse]) -> int:
     """Return the length, in tokens, of the longest answer that stays within all limits.
 
-    Returns 0 if that answer would be too short to be useful or no shorter than the estimated one, or if the price
-    is unknown.
+    Returns 0 if the limits allow the estimated length anyway, if the answer would be too short to be useful, or if
+    the price is unknown.
     """
     if estimate.input_cost is None or not facts.output_price:
         return 0

@@ -359,7 +359,7 @@ class Compactor:
     def _count_message_tokens(self, conversation: Conversation, count: int) -> int:
         """Estimate how many tokens the first *count* messages, or their summary, take in the next request.
 
-        Tool results that are shortened in requests count with their shortened length.
+        Tool results that are shortened in requests are counted with their shortened length.
         """
         kept = len(conversation.messages) - count
         messages = self._preview_request(conversation).messages

@@ -28,7 +28,7 @@ class CustomCommands:
     def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
         """Create an empty list of commands, which `refresh` fills; if *places* is None, it stays empty.
 
-        *places* contains the folders in which the command files are searched for.
+        *places* contains the folders that are searched for command files.
         """
         self._places, self._approvals, self._events = places, approvals, events
         self._reported: set[str] = set()

@@ -19,8 +19,8 @@ class Instructions:
     ) -> None:
         """Create an empty list of instructions, which `refresh` fills; if *places* is None, it stays empty.
 
-        *places* contains the folders in which the files are searched for. If *uses_project* is false, only the user's
-        own file is read.
+        *places* contains the folders that are searched for instructions files. If *uses_project* is false, only the
+        user's own file is read.
         """
         self._uses_project = uses_project
         self._places, self._approvals, self._events = places, approvals, events

@@ -133,8 +133,8 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
 def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Attachment:
     """Return the attachment, with a note added if the relative path *path* contains a symbolic link.
 
-    *real* is the path with all links resolved, which the note names. A project may contain such a link. No note is
-    added if *path* is absolute or contains `..`.
+    The note names *real*, the path with all links resolved, because a project may contain links that the user does
+    not know. No note is added if *path* is absolute or contains `..`.
     """
     base = os.path.realpath(folder)
     if not _is_confined(path):

@@ -69,7 +69,7 @@ class ResourceVersions:
     def _find_times(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], float]:
         """Return when each of these resources last changed, if known; keys are server name and URI.
 
-        Each change is looked up once, instead of being compared with every resource.
+        The URIs are indexed first, so that a change need not be compared with every resource.
         """
         found: dict[tuple[str, str], float] = {}
         if self.is_empty:

@@ -198,10 +198,10 @@ def origin_name(server: str, target: str, targets: Mapping[str, str]) -> str:
 
 
 def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Message:
-    """Return *message* for sending it again, with servers that were replaced since renamed by `origin_name`.
+    """Return *message* for sending it again; servers that have been replaced are renamed by `origin_name`.
 
-    The message is stored again with the current targets, so the earlier ones would otherwise be lost; see
-    `OutsideTexts`.
+    A message that is sent again is stored with the current targets of the servers. Without the new names, text from a
+    replaced server would count as text from the current one.
     """
 
     def rename(part: Part) -> Part:

@@ -89,9 +89,8 @@ class ServerListing(Struct, frozen=True):
 class KnownInstructions:
     """The instructions of all servers that the model may have received in this run.
 
-    They remain part of earlier model requests after a session ends. They are not forgotten, but their number and
-    total size are limited. `left_out` names the servers with instructions that exceeded a limit and were not
-    remembered.
+    They are kept after a session ends, because they remain part of earlier model requests. Their number and total
+    size are limited; `left_out` names the servers whose instructions exceeded a limit and were not remembered.
     """
 
     def __init__(self) -> None:

@@ -157,10 +157,10 @@ class OrphanedTasks:
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the orphaned tasks of the server with this digest.
 
-        Returns when the tasks or the session have ended. Tasks for whose result another running mcphost process is
-        waiting are left alone. Never raises an error. On cancellation, the tasks that are still running are kept in the
-        store, and a later run resumes them. The store is read after a delay, because it is busy with other servers
-        during startup.
+        Returns when the tasks or the session have ended. A task is left alone if another running mcphost process is
+        waiting for its result. Never raises an error. On cancellation, the tasks that are still running are kept in
+        the store, and a later run resumes them. The store is read after a delay, because it is busy with other
+        servers during startup.
         """
         if not self.is_resuming_enabled:
             return

@@ -132,8 +132,8 @@ class ServerEditor:
     ) -> SavedServer:
         """Replace the entry of a server in its file and reconnect to the server; see ServerFileEditor.change.
 
-        Pass the entry that the user began to edit as *expected*: ConfigError is raised if the file has another one by
-        the time it is written.
+        *expected* is the entry that the user began to edit; ConfigError is raised if the file contains a different
+        one when it is written.
 
         Secrets that mcphost moved to the keyring and that no file uses any longer are deleted, and the notes of the
         saved server name them. To let `undo` restore them, they stay in memory. See ServerApprovals.show_values for

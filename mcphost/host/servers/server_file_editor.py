@@ -303,9 +303,9 @@ class ServerFileEditor:
     async def forget(self, server: ServerConfig, data: ServerData) -> tuple[str, ...]:
         """Delete the data stored for a removed server; return a phrase for each deleted item.
 
-        Secrets and bundles that a configuration file still refers to are kept; if one cannot be read, all are kept.
-        Raises ConfigError, StoreError or ConsentDenied, and McpHostError if the keyring cannot be used. Raises
-        SecretDeletionError if all other data was deleted but some secrets could not be deleted.
+        Secrets and bundles that a configuration file still refers to are kept; if such a file cannot be read, all of
+        them are kept. Raises ConfigError, StoreError or ConsentDenied, and McpHostError if the keyring cannot be
+        used. Raises SecretDeletionError if all other data was deleted but some secrets could not be deleted.
         """
         use = await self.find_use(server, data)
         unreadable, data = use.unreadable, use.without_kept(data)

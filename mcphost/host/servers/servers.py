@@ -331,7 +331,7 @@ class ServerStartup:
         """Wait for starting servers, then notify the user of those that are still not ready. Safe to cancel.
 
         If servers are still starting after the time limit, they get more time until *prepare_model* returns, because
-        no request can be sent before. Errors raised by *prepare_model* are passed on.
+        no request can be sent before then. Errors raised by *prepare_model* are passed on.
         """
         if names := tuple(connection.config.name for connection in self._servers if connection.is_starting):
             self._events.publish(ServersAwaited(names))
