@@ -250,7 +250,7 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote_variable(name: str) -> str:
-    """Quote a name like `_quote`; also quote "file", because "environment file: …" is the line for `envFile`."""
+    """Quote a name as `_quote` does; also quote "file", because "environment file: …" is the line for `envFile`."""
     return f'"{name}"' if name == "file" else _quote(name)
 
 

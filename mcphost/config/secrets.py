@@ -56,7 +56,10 @@ class PlaintextSecret(Struct, frozen=True):
 
     @property
     def expanded(self) -> str:
-        """The secret as the server receives it: `${$}` means a dollar sign in the file, but not in the keyring."""
+        """The secret as the server receives it, and as it is stored in the keyring.
+
+        In the file, a dollar sign may be written as `${$}`.
+        """
         return self.secret.replace("${$}", "$")
 
     @property

@@ -137,7 +137,7 @@ def _remove_secret_defaults(entry: dict[str, Any]) -> None:
 
 
 def _shorten_secret_references(text: Any, name: str = "") -> Any:
-    """Return *text*, the value of *name*, with only the name of each reference whose default is a secret."""
+    """Return *text*, the value of *name*, with secret default values removed from its references."""
     for one in find_references(text) if isinstance(text, str) else ():
         if one.default and (is_probable_secret(name, one.default) or is_probable_secret(one.name, one.default)):
             text = text.replace(one.text, one.short_text)
@@ -174,7 +174,10 @@ def _remove_other_secrets(value: Any, name: str, refer: Callable[[str], str]) ->
 
 
 def _remove_listed_secrets(value: Any, group: str, refer: Callable[[str], str]) -> Any:
-    """Return an item of a list, see `_remove_other_secrets`; *group* is the name of the list if it contains secrets."""
+    """Return an item of a list with its secrets removed, as `_remove_other_secrets` does.
+
+    *group* is the name of the list if it contains secrets, else "".
+    """
     if isinstance(value, str):
         return PLACEHOLDER if group and is_probable_secret(group, value) else redact_patterns(value)
     return _remove_other_secrets(value, group, refer)

@@ -1,4 +1,4 @@
-"""The conversation that is open, which can be replaced by another, and its unsaved messages."""
+"""The open conversation with its unsaved messages; another conversation can be opened in its place."""
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar

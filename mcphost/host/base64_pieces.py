@@ -86,7 +86,7 @@ def replace_pieces_in_json(body: bytes, shorten: Callable[[str], str]) -> bytes:
 
 
 def _find_pieces(text: str) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield the start and end of consecutive strings that may be pieces, and their contents."""
+    """Yield each group of consecutive strings that may be pieces: its start, its end and the strings."""
     at = 0
     while at < len(text):
         window = at + _CHUNK + _OVERLAP

@@ -117,7 +117,10 @@ def _describe_changes(changes: ConfigChanges, translate: Callable[[str], str]) -
 
 
 def _list_changed(changes: ConfigChanges, name: str, side: Literal["before", "after"]) -> list[str]:
-    """Return the items of the list *name* that only the configuration "before" or "after" the change has."""
+    """Return the items of the list *name* that only the old or only the new configuration contains.
+
+    *side* is "before" for the old configuration, or "after" for the new one.
+    """
     items = (getattr(one, side) for one in changes.settings if one.name == name)
     return [format_setting(item) for item in items if item is not None]
 

@@ -306,7 +306,7 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class PageOffered(HostEvent, frozen=True, tag="page_offered"):
-    """Event published when a call of a tool that has an interactive page is sent, if the frontend can open pages."""
+    """Event published when a tool that has an interactive page is called, if the frontend can open pages."""
 
     call: str
     server: str

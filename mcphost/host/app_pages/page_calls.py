@@ -57,7 +57,7 @@ class PageCall:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the call has a result, or ended without one."""
+        """Whether the call has ended, with or without a result."""
         return self.result is not None or bool(self.failure)
 
     @property

@@ -1,4 +1,4 @@
-"""Requests of a page that need the server or the user: tool calls, reads, messages and links."""
+"""Requests from a page that need the server or the user: tool calls, reads, messages and links."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Interactive pages of tools: opened after the user agrees, listed and closed."""
+"""Interactive pages of tools, which are opened only if the user agrees."""
 
 import base64
 import binascii
@@ -203,7 +203,10 @@ class AppPages:
         return page
 
     def _require_connection(self, call: PageCall) -> ServerConnection:
-        """Return the connection to a page's server. Raises ServerError if it changed since the call, or is lost."""
+        """Return the connection to a page's server.
+
+        Raises ServerError if the server is not connected, or has changed since the call.
+        """
         connection = call.offered.connection
         if self._services.servers.find(call.server) is not connection or not connection.is_ready:
             raise ServerError(

@@ -92,9 +92,9 @@ def _have_hidden_characters(arguments: dict[str, Any]) -> bool | None:
 
 
 def _has_excess_marks(text: str) -> bool:
-    """Return whether *text* has characters of ambiguous width, or too many consecutive combining marks.
+    """Return whether *text* has characters of ambiguous width, or more combining marks than terminals can display.
 
-    More combining marks than a terminal can display are too many.
+    Only consecutive marks are counted.
     """
     if _AMBIGUOUS_WIDTH.search(text) or _EXCESS_MARKS.search(text):
         return True

@@ -138,7 +138,7 @@ def _find_count(messages: Sequence[Message], since: float) -> int:
 
 
 def _iter_shortened(stored: Sequence[Message], sent: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the call id of each tool result that is shortened in the request compared with the stored message."""
+    """Yield the call id of each tool result that is shorter in the request than in the stored message."""
     # A summary replaces the first messages, so both sequences are compared from the end.
     for before, after in zip(reversed(stored), reversed(sent), strict=False):
         if after is not before:

@@ -228,7 +228,7 @@ class Turn:
     async def _add_message(self, given: tuple[Part, ...]) -> None:
         """Add a user message with the parts *given*.
 
-        If `review_results` is set, the user first reviews attachments that came from servers.
+        Attachments from a server with `review_results` are first reviewed by the user.
         """
         with self._page_contexts.take(given) as contexts:
             attached = (*given[:-1], *contexts, *given[-1:])  # the text stays the last part

@@ -146,7 +146,7 @@ class CopyIndex:
 
 
 def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
-    """Return how many characters of *one* from *one_at* on equal those of *other* from *other_at* on."""
+    """Return the length of the common prefix of `one[one_at:]` and `other[other_at:]`."""
     length, step, is_growing = 0, 16, True
     while step:
         at, other_place = one_at + length, other_at + length

@@ -493,7 +493,7 @@ class ShareOnce(Struct, frozen=True):
 
 
 class ShareSession(Struct, frozen=True):
-    """Answer that shares the folders on every request until mcphost exits."""
+    """Answer that shares the folders at every request until mcphost exits."""
 
 
 class ShareAlways(Struct, frozen=True):

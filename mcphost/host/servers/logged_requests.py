@@ -1,4 +1,4 @@
-"""Requests in the message log that the user sends again."""
+"""Requests in the message log, which the user can send again."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

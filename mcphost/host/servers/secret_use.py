@@ -28,7 +28,7 @@ class DataUse(Struct, frozen=True, kw_only=True):
     keeps_bundle: bool = False
 
     def without_kept(self, data: ServerData) -> ServerData:
-        """Return *data* without its bundle if the bundle is kept."""
+        """Return *data*, without its bundle if a file still needs the bundle."""
         return replace(data, bundle=None) if self.keeps_bundle else data
 
 

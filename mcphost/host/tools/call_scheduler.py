@@ -82,7 +82,10 @@ class _Call:
         return make_tool_return(self.use, self.server, self.tool, text, outcome=outcome)
 
     def make_stopped_return(self, *, is_error: bool = False) -> ToolReturnPart:
-        """Return the result of a stopped call; if *is_error* is true, an error ended its turn, not the user."""
+        """Return the result of a call that the user stopped.
+
+        *is_error* means that the call was stopped by an error in its turn instead.
+        """
         if self.is_unsent:
             return _make_unsent_return(self.use, self.server, self.tool, is_error=is_error)
         stopped, after_run = (
