@@ -43,8 +43,8 @@ class UnsentTexts:
     def __init__(self, database: Database, copy_finder: Lazy[CopyFinder] | None = None) -> None:
         """Create the store of unsent texts in *database*.
 
-        *copy_finder* finds parts of a text that came from servers. It is not used until another component has created
-        it, which happens when a server first provides text for the user to edit.
+        *copy_finder* finds parts of a text that came from servers. It is used only once another component has created
+        it, because before that, no server has provided a text that the user can edit.
         """
         self._store = UnsentTextStore(database)
         self._copy_finder = copy_finder

@@ -53,7 +53,7 @@ MAX_FOLLOWED = 100
 
 
 class EditableTexts(Protocol):
-    """Interface of an object that remembers texts from servers that the user can edit and send."""
+    """Interface of an object that remembers which of the texts that the user can edit came from servers."""
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
         """Remember the texts of a prompt that a server returned."""

@@ -381,7 +381,7 @@ def find_carried(before: ServerConfig | None, typed: ServerConfig | None) -> Ser
 
 
 def with_digests_of(server: ServerConfig, seen: ServerConfig) -> ServerConfig:
-    """Return *server* with the digests of the files in *seen* that both configurations name."""
+    """Return *server* with the file digests in *seen*, for each file that both configurations name."""
     if server.env_file == seen.env_file:
         server = replace(server, env_file_digest=seen.env_file_digest, env_file_names=seen.env_file_names)
     return replace(server, ca_digest=seen.ca_digest) if server.ca_file == seen.ca_file else server

@@ -434,13 +434,13 @@ class ToolChangeTracker:
     async def _find_accepted_elsewhere(self, digests: dict[str, str]) -> dict[str, str]:
         """Return the changed definitions that the user accepted in another mcphost process.
 
-        *digests* and the result map tool names to digests. A definition is returned only if the store records that the
-        user accepted the change from the definition that this process remembers to this one. It is not sufficient that
-        the definition is stored, because a process that remembers no earlier definition stores a new one without asking
-        the user.
+        *digests* and the result map tool names to digests. A definition is returned only if the store records that
+        the user accepted exactly this change: from the definition that this process remembers to the one in
+        *digests*. A stored definition alone is not sufficient, because a process that remembers no earlier definition
+        stores a new one without asking the user.
 
-        Unknown tools, and definitions that have changed back to the accepted one, are never returned; the user is asked
-        about them. Raises StoreError.
+        Unknown tools, and definitions that have changed back to the accepted one, are never returned; the user is
+        asked about them. Raises StoreError.
         """
         known = self._known or {}
         changed = {name: one for name, one in digests.items() if name in known and known[name].digest != one}
