@@ -31,9 +31,9 @@ class CallContext(NamedTuple):
 
 
 call_context: ContextVar[CallContext | None] = ContextVar("call context", default=None)
-"""The context of the tool call that the current task runs, None if it runs no call of the model.
+"""The context of the call by the model that the current task runs; None if it runs none.
 
-A call in the background outlives the user's stay in its conversation, and must not be judged by another one.
+A background call keeps its own context even if the user has opened another conversation in the meantime.
 """
 
 

@@ -66,7 +66,7 @@ class Lazy(Generic[T_co]):
     def __init__(self, create: Callable[[], T_co]) -> None:
         self._create = create
         self.created: T_co | None = None
-        """The part, None until its first use."""
+        """The component, None until its first use."""
 
     def get(self) -> T_co:
         """Return the component, which is created on the first call and then cached."""

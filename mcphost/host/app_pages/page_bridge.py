@@ -49,7 +49,7 @@ class PageRequestRejected(Exception):
 
 
 PageRequestHandler = Callable[[Raw], Awaitable[Any]]
-"""Handles the params of a request of a page, and returns the result. Raises PageRequestRejected or McpHostError."""
+"""Handles the params of a request from a page, and returns the result. Raises PageRequestRejected or McpHostError."""
 
 
 class _CancelledParams(WireStruct, frozen=True):

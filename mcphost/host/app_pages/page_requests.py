@@ -39,7 +39,7 @@ from mcphost.serialization import Raw, WireStruct, replace
 URI_LIMIT = 64 * 1024
 READ_LIMIT = 8 * 1024 * 1024
 MAX_EDITS = 5
-"""Maximum number of times that a call is asked about, because hooks change the arguments that the user edited."""
+"""Maximum number of times that the user is asked about one call, because hooks change what the user edited."""
 DECLINED = "The user declined."
 HOOK_DENIED = "One of the user's hooks denied this call; the tool did not run."
 MAX_PAGE_REQUESTS = 4
@@ -77,7 +77,7 @@ class PageServices(NamedTuple):
     open_url: OpenUrl | None
     limits: "PageLimits"
     numbers: Iterator[int]
-    """The numbers of the tool calls of pages."""
+    """Numbers for the tool calls that pages make."""
 
 
 class PageRequests:

@@ -17,7 +17,7 @@ from mcphost.translation import N_
 from mcphost.unicode_forms import normalize
 
 MAX_EXAMINED_CHARACTERS = 30_000
-"""The first characters of a definition that are examined, in at most 50 ms; a person reads no longer one either."""
+"""Number of characters of a definition that are examined, which takes at most 50 ms; people do not read more either."""
 
 MAX_DECODED_BYTES = 256 * 1024
 """Maximum size of a schema that is decoded; the beginning of a larger one is examined as it was sent."""

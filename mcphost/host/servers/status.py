@@ -28,7 +28,7 @@ RESTART_HINT = "Fix the cause and restart the server."
 WATCHED_HINT = "It restarts when you save one of its watched files."
 """The beginning of the hint for a server with watched files that failed."""
 NEW_START_WORDS = "start mcphost again"
-"""Words in the hint for a server that a restart of the server cannot help, such as a missing environment variable."""
+"""Words in the hint if restarting the server cannot help, for example because an environment variable is missing."""
 _RECONNECT_HINT = "mcphost reconnects automatically as soon as the server answers."
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
 """The server's catalog, the number of its quarantined tools, and its facts (None unless it is ready)."""
