@@ -63,9 +63,9 @@ NO_MASK: Final = HeaderMask()
 
 
 def list_distinctive(name: str, value: str) -> tuple[str, ...]:
-    """Return a configured header's value, with and without its scheme, if it is not an ordinary word.
+    """Return the value of a configured header, and the value without its scheme, such as "Bearer".
 
-    A scheme is, for example, "Bearer". The result is empty for a standard header, whose value is not a secret.
+    Values that are ordinary words are left out. The result is empty for a standard header whose value is not a secret.
     """
     texts = (value.strip(), value.strip().partition(" ")[2].strip())
     return () if name.lower() in HARMLESS_HEADERS else tuple(filter(_is_distinctive, texts))

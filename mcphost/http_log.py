@@ -54,15 +54,16 @@ _METHOD = re.compile(rb'\{(?:"jsonrpc":"2\.0",)?(?:"id":[^,]{1,200},)?"method":"
 
 
 class LoggedExchange:
-    """An HTTP request and its response, as far as it has arrived.
+    """An HTTP request and the part of its response that has arrived so far.
 
-    `number` counts the entries of a log. `at` is in seconds since 1970. `rpc_method` is the method of the message in
-    the body, or "". `target` is the path and the query of the URL. `body` is the beginning of the request's body, as
-    sent; it may contain secrets. `mask` knows the values of configured headers. `status` is 0 until the response
-    begins, and `content_type` is its media type. `head_seconds` is the time until the response began, and `seconds` the
-    time until the exchange ended; each is None before that. `error` is the reason if `outcome` is "failed". `resent` is
-    True if the request was sent a second time, because the server had closed the reused connection. `sign_in` says what
-    an OAuth request is for, and is "" for a message of MCP. Texts are without secrets, but not sanitized.
+    `number` is the number of the log entry, and `at` is in seconds since 1970. `rpc_method` is the method of the
+    JSON-RPC message in the request's body, or "" if there is none. `target` is the path and the query of the URL.
+    `body` is the beginning of the request's body, as sent. `mask` masks the values of configured headers. `status` is 0
+    until the response begins, and `content_type` is the media type of the response. `head_seconds` is the time until
+    the response began, and `seconds` the time until the exchange ended; both are None before that. `error` is the
+    reason if `outcome` is "failed". `resent` is True if the request was sent twice, because the server had closed the
+    reused connection. `sign_in` is the purpose of an OAuth request, and "" for an MCP message. Strings contain no
+    secrets, but are not sanitized; `body` may contain secrets.
     """
 
     __slots__ = (
@@ -198,11 +199,11 @@ class LoggedExchange:
 
 
 class LoggedOAuthRequest(LoggedExchange):
-    """An OAuth request and its response, of whose bodies only the names of the parameters are kept.
+    """An OAuth request and its response; the parameters in their bodies are logged by name, without values.
 
     `target` is the URL without its scheme, because an authorization server is rarely the MCP server. `oauth_error` is
-    the error code of the response if it is a registered one, or "". The server chooses the `response_parameters`, so
-    they are shown by `show_names`.
+    the error code in the response if it is a registered one, otherwise "". Use `show_names` to display
+    `response_parameters`, because the server chooses these names.
     """
 
     __slots__ = ("oauth_error", "parameters", "response_parameters")
@@ -223,7 +224,7 @@ class LoggedOAuthRequest(LoggedExchange):
         self.oauth_error = ""
 
     def set_request(self, purpose: str, parameters: Iterable[str], size: int, *, is_form: bool) -> None:
-        """Set what the request is for, the names of its parameters and the size of its body, which is not kept.
+        """Set the purpose of the request, the names of its parameters, and the size of its body in bytes.
 
         The logged body contains a placeholder instead of each value.
         """
@@ -248,26 +249,26 @@ def _limit_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def show_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of parameters without secrets; they are not sanitized."""
+    """Return the names of parameters with secrets redacted; the names are not sanitized."""
     # A secret may have become known after the response was logged.
     return tuple(map(redact, names))
 
 
 def _show_target(url: str) -> str:
-    """Return the beginning of the path and the query of a URL without secrets; it is not sanitized."""
+    """Return the beginning of a URL's path and query, with secrets redacted but not sanitized."""
     at = url.find("/", url.find("://") + 3)
     return redact(url[at : at + _MAX_TARGET + LONGEST_SECRET])[:_MAX_TARGET] if at >= 0 else "/"
 
 
 def _show_error(error: str) -> str:
-    """Return the beginning of an error message without secrets; it is not sanitized."""
+    """Return the beginning of an error message, with secrets redacted but not sanitized."""
     return redact(shorten_sessions(error[: _MAX_TARGET + LONGEST_SECRET]))[:_MAX_TARGET]
 
 
 def show_headers(headers: Headers) -> Headers:
-    """Return headers whose values contain no secrets, and are cut after MAX_HEADER_LENGTH characters.
+    """Return headers with secrets redacted and values cut after MAX_HEADER_LENGTH characters.
 
-    They are not sanitized. May take 0.1 s for the longest headers.
+    The headers are not sanitized. May take 0.1 s for the longest headers.
     """
     return tuple(
         (name if len(name) < STRONG_SECRET_LENGTH else redact(name), _show_value(name, value))
@@ -288,7 +289,7 @@ def _shorten(value: str) -> str:
 
 
 def _mask_credentials(name: str, value: str) -> str:
-    """Return the value of a header as it is kept in memory: without credentials that its name announces."""
+    """Return the value of a header to keep in memory, masked if the header's name shows that it is a credential."""
     if name in _CREDENTIAL_HEADERS:
         scheme, space, _rest = value.partition(" ")
         return f"{scheme} {PLACEHOLDER}" if space and scheme.lower() in _SCHEMES else PLACEHOLDER
@@ -308,9 +309,10 @@ def _show_value(name: str, value: str) -> str:
 
 
 def _show_challenge(challenge: str) -> str:
-    """Return a challenge whose parameters contain no secrets, with a placeholder for each word that may be one.
+    """Return a WWW-Authenticate challenge, with secrets in parameters redacted and other words replaced.
 
-    The general patterns would hide `Bearer resource_metadata=…` because of the word before it.
+    A word that is not a parameter may be a token, so a placeholder replaces it. `redact` is applied to each parameter
+    value separately, because in `Bearer resource_metadata=…`, it would take the parameter for a token.
     """
     values = [part["value"] for part in _CHALLENGE_PART.finditer(challenge) if part["name"]]
     # All at once, because each call costs as much as the patterns, however short the value is.

@@ -100,7 +100,7 @@ def count_objects(raw: bytes) -> int:
 def find_item_end(raw: bytes, items: int) -> Generator[None, None, int]:
     """Return the offset of the comma after the first *items* items of a JSON array, or -1 if it has no more items.
 
-    The items are not decoded. In JSON that is invalid or no array, the offset may be meaningless. The generator yields
+    The items are not decoded. If *raw* is invalid or not an array, the offset may be meaningless. The generator yields
     every few milliseconds to let other tasks run.
     """
     start = level = seen = 0

@@ -29,9 +29,9 @@ Direction = Literal["sent", "received"]
 class LoggedMessage(NamedTuple):
     """A message as it was sent or received.
 
-    `number` counts the entries of a log. `size` is the size of the message in bytes. `data` is the whole message
-    or, if it is longer than MAX_MESSAGE_BYTES, its beginning. `at` is in seconds since 1970. `mask` knows the values of
-    configured headers, which a server may repeat.
+    `number` is the number of the log entry, and `at` is in seconds since 1970. `size` is the size of the message in
+    bytes. `data` is the whole message or, if it is longer than MAX_MESSAGE_BYTES, its beginning. `mask` masks the
+    values of configured headers, which a server may repeat.
     """
 
     number: int
@@ -120,7 +120,7 @@ class MessageLog:
             self.on_message(message)
 
     def add_exchange(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> LoggedExchange:
-        """Log an HTTP request that is about to be sent; the caller adds what is known of its response.
+        """Log an HTTP request that is about to be sent; the caller later adds the response to the returned entry.
 
         The oldest exchanges are dropped if their number or total size exceeds a limit.
         """
@@ -129,7 +129,7 @@ class MessageLog:
         return exchange
 
     def add_oauth_request(self, verb: str, url: str, headers: Iterable[tuple[str, str]]) -> LoggedOAuthRequest:
-        """Log an OAuth request for the server that is about to be sent, like `add_exchange`."""
+        """Log an OAuth request that is about to be sent to sign in to the server; see `add_exchange`."""
         request = LoggedOAuthRequest(self._count + 1, verb, url, headers, self._on_exchange_changed, self._mask)
         self._keep_exchange(request)
         return request

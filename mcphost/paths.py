@@ -87,7 +87,7 @@ def find_program(name: str, path: str | None = None) -> str | None:
 def is_missing(path: Path) -> bool:
     """Return whether *path* or the file that it links to does not exist. Raises OSError if that is unknown.
 
-    Since Python 3.14, `Path.exists` returns False for a file that may not be examined.
+    Since Python 3.14, `Path.exists` returns False for a file that the user has no permission to examine.
     """
     try:
         path.stat()

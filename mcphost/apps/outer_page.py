@@ -36,7 +36,10 @@ def read_style() -> bytes:
 
 
 def build_outer_page(server: str, tool: str, paths: PagePaths) -> bytes:
-    """Return the document, which names the *server* and the *tool* whose page it shows."""
+    """Return the HTML document around the page of the tool *tool* of the server *server*.
+
+    Its heading shows both names.
+    """
     who, what = (escape(sanitize_line(name, _NAME_LIMIT)) for name in (server, tool))
     heading = escape(_("Page of the tool {tool}, from the server {server}")).format(tool=what, server=who)
     hint = escape(_("The server wrote what is inside the frame. mcphost asks its questions in the terminal only."))

@@ -57,11 +57,11 @@ class MessageReceiver(Protocol):
     """Interface of the object that receives the messages of a page; its methods do not block."""
 
     def start(self) -> None:
-        """Begin a new exchange, because a browser has loaded the page, for the first time or again."""
+        """Start a new exchange of messages; called each time that a browser loads the page."""
         ...
 
     def receive(self, message: bytes) -> bool:
-        """Handle one message, which is untrusted; return False if it was refused because there are too many."""
+        """Handle one message from the page, which is untrusted; return False if the page sends too many messages."""
         ...
 
 
@@ -123,7 +123,10 @@ class PageServer:
         self._wakeup.set()
 
     async def end(self, seconds: float = 1.0) -> None:
-        """Tell the browser that the page is closed, after the queued messages; wait at most *seconds*."""
+        """Send the browser all queued messages, and then the message that the page is closed.
+
+        Waits at most *seconds* for this.
+        """
         self._is_ending = True
         self._wakeup.set()
         if self.is_shown:
@@ -153,7 +156,7 @@ class PageServer:
             self._connection_count -= 1
 
     async def _handle_request(self, stream: SocketStream) -> bool:
-        """Answer one request, unless it opens the event stream; return whether it does."""
+        """Answer one request; if it is a request for the event stream, return True without answering it."""
         try:
             client = stream.extra(SocketAttribute.remote_address)  # noqa: S610 - no Django here
             server = (LOOPBACK_HOST, self.port)
@@ -222,7 +225,7 @@ class PageServer:
         return make_response(200, self._document.html, kind=_HTML, policy=policy)
 
     def _answer_outer_page(self, request: BrowserRequest) -> bytes:
-        """Return the document around the page, and begin a new exchange."""
+        """Return the document around the page, and start a new exchange of messages."""
         if request.headers.get("sec-fetch-dest", "document") != "document":
             raise RequestRejected(404)
         self._session = secrets.token_urlsafe(16)

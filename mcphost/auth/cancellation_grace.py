@@ -1,4 +1,4 @@
-"""Completion of requests whose responses must not be lost, such as one for tokens, although they are cancelled."""
+"""Execution of requests that must not be lost when their task is cancelled, such as token requests."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -15,8 +15,8 @@ T = TypeVar("T")
 async def finish_despite_cancellation(work: Callable[[], Awaitable[T]]) -> T:
     """Await *work* and return its result, or raise its exception.
 
-    If the caller is cancelled, *work* has GRACE_SECONDS more. If it ends in that time, its result is returned, and the
-    caller is cancelled at its next await. Otherwise, *work* is cancelled too.
+    If the caller is cancelled, *work* continues for up to GRACE_SECONDS. If it ends in that time, its result is
+    returned, and the caller is cancelled at its next await. Otherwise, *work* is cancelled too.
     """
     results: list[T] = []
     errors: list[Exception] = []

@@ -208,9 +208,10 @@ class OAuthProvider:
 
     # -- for callers that wait for a response
     async def sign_in_for_session(self, refusal: AuthChallenge, attempt: int = 1) -> None:
-        """Do the same as `sign_in`, but for a request of an open session, which the server may have caused.
+        """Let the user sign in, like `sign_in`, for a request that an open session sends.
 
-        For some time after a failed sign-in, its error is raised again, and the user is not asked.
+        A server can cause such requests. After a failed sign-in, the user is therefore not asked again for some time:
+        the error of the failed sign-in is raised instead (see SignInPause).
         """
         await self._sign_in(refusal, attempt, is_paused=True)
 
@@ -343,7 +344,10 @@ class OAuthProvider:
             shared.done.set()
 
     async def _find_newer_sign_in(self, refusal: AuthChallenge) -> StoredSignIn | None:
-        """Return the tokens that a sign-in for another entry with the same URL stored, or None if there are none."""
+        """Return the stored tokens if they are newer than the rejected ones, otherwise None.
+
+        Another configured server with the same URL, or another process, may have stored them.
+        """
         stored = await self._token_store.load(self._target.canonical_url, self._target.account)
         is_newer = stored is not None and stored.tokens.authorization != refusal.authorization
         return stored if is_newer and stored != self.current_sign_in else None
@@ -482,10 +486,11 @@ class OAuthProvider:
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
-        """Delete the OAuth client that the next sign-in to the server would use, which then registers a new one.
+        """Delete the OAuth client that the next sign-in to the server would use; that sign-in registers a new one.
 
         Returns whether there was a client. Raises SignInRequired if the issuers cannot be discovered. Raises UsageError
-        if the client was used to sign in to another server: any server can claim that it has the same issuer.
+        if an account on another server was signed in with the same issuer. Otherwise, a server could name any issuer in
+        its metadata, and mcphost would delete a client that belongs to another server.
         """
         challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))

@@ -224,9 +224,9 @@ class OAuthRegistry:
     ) -> OAuthProvider:
         """Create a provider that can sign out of a stored account.
 
-        *server* is None if the server is no longer configured. If it is at another origin than the account, because a
-        project has a server of the same name, its certificates and its exceptions for addresses do not apply.
-        *proxy_for* returns the proxy for a URL, or "" for none.
+        *server* is the configured server with the account's server name, or None if there is none. If its URL has
+        another origin than the account, its settings are not used, because a project may have configured a different
+        server under this name. *proxy_for* returns the proxy for a URL, or "" for none.
         """
         if server is not None and url_origin(resolve_target(server).url) != url_origin(account.url):
             server = None

@@ -127,15 +127,14 @@ def sign_in_warnings(
 
     The user is warned in three cases:
 
-    - The sign-in page *url* does not belong to *issuer*. A malicious issuer can name another issuer's endpoint
-      to obtain the codes issued there (a mix-up attack, RFC 9700, section 4.4). If the user enters a device
-      code (*has_code*), the issuer can pass on a code that was issued to another program (RFC 8628, section
-      5.4). The warning names the risk that applies. If *issuer* has a path, its operator may control only that path: a
-      page on a subdomain does not belong to it, and neither does a page whose results go to another host, the host of
-      *token_endpoint*.
+    - The sign-in page *url* does not belong to *issuer*. A malicious issuer can name another issuer's endpoint to
+      obtain the codes issued there (a mix-up attack, RFC 9700, section 4.4). If the user enters a device code
+      (*has_code*), the issuer can pass on a code that was issued to another program (RFC 8628, section 5.4). The
+      warning names the risk that applies. If *issuer* is only a path on its host, the rules are stricter: the page must
+      not be on a subdomain, and must be on the same host as *token_endpoint*, which receives the code.
     - The *resource* covers more than the MCP server at *server_url*.
-    - The issuer of the last sign-in, *previous_issuer*, differs from *issuer* ("" means that there was none).
-      An attacker who has taken over the server can name an issuer that imitates the previous one.
+    - The issuer of the last sign-in, *previous_issuer*, differs from *issuer* ("" means that there was none). An
+      attacker who has taken over the server can name an issuer that imitates the previous one.
     """
     warnings: list[str] = []
     if previous_issuer not in ("", issuer):

@@ -1,4 +1,4 @@
-"""Pause between the sign-ins that the requests of an open session start."""
+"""Minimum time between sign-ins that are started by requests of an open session."""
 
 import anyio
 
@@ -11,10 +11,11 @@ MAX_PAUSE = 600.0
 
 
 class SignInPause:
-    """Time after a failed sign-in in which the requests of an open session start no other one.
+    """Pause after a failed sign-in, during which requests of an open session cannot start another one.
 
     A server can cause requests at any time, for example by announcing that its lists have changed. Without a pause, it
-    could ask the user again as soon as a sign-in is declined, and send as many requests to an authorization server.
+    could make mcphost ask the user again immediately after each declined sign-in, and flood an authorization server
+    with requests.
     """
 
     def __init__(self) -> None:
@@ -29,13 +30,14 @@ class SignInPause:
         self._error = error
 
     def end(self) -> None:
-        """End the pause after a successful sign-in; the next one is as short as the first."""
+        """End the pause after a successful sign-in, and reset the length of the next pause."""
         self._failures, self._error = 0, None
 
     def check(self) -> None:
-        """Raise the error of the sign-in that failed last if the pause has not ended yet.
+        """Raise the error of the last failed sign-in if the pause has not ended yet.
 
-        Its hint always says what to do, because the reason, such as a network that was down, may be over.
+        If that error has no hint, a hint to sign in again is added, because its cause, such as a network failure, may
+        no longer exist.
         """
         error = self._error
         if error is not None and anyio.current_time() < self._end:
@@ -45,6 +47,6 @@ class SignInPause:
 
 
 def copy_sign_in_error(error: SignInRequired) -> SignInRequired:
-    """Return a new error with the message, hint and server of *error*, which may be raised in another task."""
+    """Return a new error with the message, hint and server of *error*, so that another task can raise it."""
     kind = SignInUnchanged if isinstance(error, SignInUnchanged) else SignInFailed
     return kind(error.message, error.hint, server=error.server)

@@ -197,9 +197,10 @@ class TokenStore:
                         await self._erase(entry.place, entry.entry_name)
 
     async def save_new(self, sign_in: StoredSignIn) -> None:
-        """Store the tokens of a new sign-in like `save`, after a refresh of the previous tokens that is running.
+        """Wait until a running refresh of the account's previous tokens has ended, then store new tokens like `save`.
 
-        Otherwise, the refresh would replace the new sign-in with its tokens.
+        Without the wait, the refresh would overwrite the tokens of the new sign-in. Cannot be cancelled, and never
+        raises.
         """
         with anyio.CancelScope(shield=True):
             async with AsyncExitStack() as stack:

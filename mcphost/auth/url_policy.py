@@ -107,9 +107,10 @@ def _make_unencrypted(shown: str, what: str) -> UnsafeUrl:
 
 
 def _is_well_formed_host(host: str, *, is_bracketed: bool) -> bool:
-    """Return whether every program reads *host*, in lower case, as the same name or address.
+    """Return whether all programs interpret a host as the same name or address; *host* is in lower case.
 
-    Local lookups do not find other forms, such as `127.0.0.1.` or `%31.0.0.1`, but proxies may read them as addresses.
+    Forms such as `127.0.0.1.` or `%31.0.0.1` are rejected: the local resolver does not recognize them as addresses, but
+    a proxy may do so.
     """
     if is_bracketed:
         return _is_ip_address(host.partition("%")[0]) and ":" in host

@@ -136,7 +136,8 @@ class ServerRequestDispatcher:
     def cancel_all(self) -> None:
         """Cancel all pending requests and tasks, because the session in which they were sent has ended.
 
-        A new session counts its requests anew, so an answer would be taken for the answer to another request.
+        The server may use the same request ids in a new session, so a late response could be taken for the response to
+        another request.
         """
         self._scopes.clear()
         for scope in tuple(self._all_scopes):

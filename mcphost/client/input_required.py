@@ -68,14 +68,15 @@ class InputHandler(Protocol):
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Remove what must no longer be sent from *reply*."""
+        """Return *reply* without data that must no longer be sent, such as roots that the user no longer shares."""
         ...
 
 
 class SessionInputHandler:
-    """Handler of one session's input requests; those that are being answered are withdrawn when the session ends.
+    """Handler of one session's input requests, which cancels open requests when the session ends.
 
-    Nobody could receive the answers, but the user's consent would still open a browser, or send a request to a model.
+    Without this, the user could still consent to a request whose answer can no longer be sent, which would open a
+    browser or call a model for nothing.
     """
 
     def __init__(self, handler: RequestHandler, server: str) -> None:
@@ -107,7 +108,7 @@ class SessionInputHandler:
         return self._handler.filter_reply(reply)
 
     def close(self) -> None:
-        """Withdraw the questions that are open, and refuse later ones."""
+        """Cancel all open input requests, and reject later ones."""
         self._is_closed = True
         for scope in tuple(self._scopes):
             scope.cancel()

@@ -162,7 +162,10 @@ class StatelessSession:
         return result
 
     def _is_header_mismatch(self, call: ClientRequest[Any], error: RequestRefused) -> bool:
-        """Return whether the server rejected the headers, as it does if annotations changed after tools were listed."""
+        """Return whether *error* means that the HTTP headers of a tool call do not match its arguments.
+
+        This happens if the tool's `x-mcp-header` annotations have changed since the tools were listed.
+        """
         return error.code == HEADER_MISMATCH and self._has_parameter_headers and call.METHOD == CallTool.METHOD
 
     @property

@@ -6,7 +6,7 @@ MAX_HELD_BACK = 1_000
 
 
 class HeldBackEvents:
-    """Events of servers that are counted or merged instead of written, because servers can send any number of them."""
+    """Buffer that counts or merges events of servers, because a server can cause any number of them."""
 
     def __init__(self) -> None:
         self._dropped = 0
@@ -18,10 +18,11 @@ class HeldBackEvents:
         return bool(self._dropped or self._catalogs or self._resources)
 
     def add(self, event: AnyEvent) -> bool:
-        """Hold the event back; return False if it must be written.
+        """Count or buffer the event; return False if it must be written immediately.
 
-        Log and progress events are only counted. One event is kept for each server whose tools change, without the
-        names of tools, and for each resource that changes, up to `MAX_HELD_BACK`; further ones are counted.
+        Log and progress events are only counted. Repeated CatalogChanged events of a server are merged into one,
+        without the names of the tools. Repeated changes of a resource are merged, too, for up to MAX_HELD_BACK
+        resources; changes of other resources are only counted.
         """
         match event:
             case CatalogChanged():
@@ -35,7 +36,7 @@ class HeldBackEvents:
         return True
 
     def take(self) -> tuple[int, tuple[AnyEvent, ...]]:
-        """Return the number of events that were only counted, and the kept events, and forget both."""
+        """Return the number of counted events and the buffered events, and clear both."""
         dropped, kept = self._dropped, (*self._catalogs.values(), *self._resources.values())
         self._dropped = 0
         self._catalogs.clear()

@@ -207,7 +207,10 @@ def _model_json(model: "AvailableModel") -> dict[str, Any]:
 
 
 def profile_json(profile: "Profile", *, is_selected: bool) -> dict[str, Any]:
-    """Return a profile as JSON, without the headers and the address of its model; null is a setting that it keeps."""
+    """Return a profile as JSON; null means that the profile does not change a setting.
+
+    The headers and the base URL of the profile's model are left out.
+    """
     model = profile.model
     return {
         "name": profile.name,

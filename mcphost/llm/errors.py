@@ -306,8 +306,8 @@ def extract_message(value: Any) -> str:
 def remove_keys(text: str, secret: str) -> str:
     """Replace API keys in *text* with `***`, because providers may quote keys.
 
-    Both *secret* and anything else that looks like an API key are replaced, also the beginning of *secret* at the
-    end of *text*, which may have been shortened.
+    This replaces *secret*, anything else that looks like an API key and, because *text* may have been truncated, a
+    beginning of *secret* at the end of *text*.
     """
     if len(secret) > 5:
         text = text.replace(secret, "***")

@@ -111,8 +111,8 @@ async def list_endpoint_models(
 async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:
     """Check an API key with a request to the provider; return "accepted", "rejected" or "unknown".
 
-    OpenRouter lists its models to everyone, so that a key of OpenRouter is checked at `GET /key`. The result is
-    "unknown" if the provider does not respond in time, or responds with an unrelated error. Safe to cancel.
+    OpenRouter lists its models without a valid key, so its keys are checked with `GET /key`. The result is "unknown" if
+    the provider does not respond in time, or responds with an unrelated error. Safe to cancel.
     """
     status = 0
     if provider in API_ADDRESSES:
@@ -194,14 +194,14 @@ def _parse_model(provider: str, name: str, entry: Mapping[str, Any]) -> ListedMo
 
 
 def _supported(abilities: Mapping[str, Any], name: str, otherwise: object) -> object:
-    """Return whether Anthropic lists the ability, or *otherwise* if it is not listed."""
+    """Return the `supported` flag of a capability in Anthropic's list, or *otherwise* if it is missing."""
     return as_object(abilities.get(name)).get("supported", otherwise)
 
 
 def _parse_price(value: object) -> float | None:
-    """Return a price per million tokens from one per token, which is a decimal number in a string.
+    """Convert a price per token, given as a decimal string, to a price per million tokens.
 
-    Return None if *value* is not such a number. A price of -1, which means that it varies, is unknown too.
+    Returns None if *value* is not a valid price. OpenRouter uses -1 for a price that varies, which is not valid either.
     """
     if not isinstance(value, str) or len(value) > 40:
         return None

@@ -198,7 +198,10 @@ def is_official_base(base: str) -> bool:
 
 
 def has_list_prices(config: ModelConfig) -> bool:
-    """Return whether litellm's prices apply to a model: only at the address of its provider, not of another server."""
+    """Return whether litellm's list prices apply to a model.
+
+    They apply only if requests go to the provider itself, not to another server that may have other prices.
+    """
     provider = parse_provider(config.name)
     if is_official_base(config.api_base):
         return True

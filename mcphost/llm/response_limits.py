@@ -138,7 +138,7 @@ class EventLineBuffer:
 
 
 def split_lines(data: bytes) -> Iterator[bytes]:
-    """Yield *data* in pieces that end after a line, as soon as they have MAX_PIECE_BYTES."""
+    """Split *data* at line ends into pieces of at least MAX_PIECE_BYTES; the last piece may be shorter."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start + MAX_PIECE_BYTES) + 1 or len(data)

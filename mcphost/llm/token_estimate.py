@@ -136,12 +136,13 @@ def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
     The estimate is the provider's token count for the latest answer, plus estimates for the later messages. If that
-    answer is older than *since*, the whole request is estimated instead. *since*, in seconds since 1970, is the
-    time at which earlier parts of the conversation last changed: because of a new system prompt, a summary of
-    earlier messages, or tool results that were shortened.
+    answer is older than *since*, the whole request is estimated instead. *since*, in seconds since 1970, is the time at
+    which earlier parts of the conversation last changed: because of a new system prompt, a summary of earlier messages,
+    or tool results that were shortened.
 
-    A count that is impossibly low is not used: some servers, such as older versions of Ollama, leave out what they
-    had in their cache, and would then cut off the beginning of the conversation without an error.
+    A provider's count that is impossibly low is ignored: some servers, such as older versions of Ollama, do not count
+    tokens from their cache. With such a count, mcphost would not notice that the conversation exceeds the context
+    window, and the server would drop the beginning of the conversation without an error.
     """
     size = 0
     for message in reversed(request.messages):

@@ -449,9 +449,10 @@ class _SchemaRewriter:
 
 
 def _describe_omitted(properties: Json, members: Json) -> str:
-    """Return a sentence that lists, for the model, the properties of an object that its schema omits.
+    """Return a sentence for the model that lists the properties omitted from an object's schema.
 
-    If there are many, only some are listed, followed by the number of the others.
+    *properties* are the omitted properties, and *members* are the members of the object's original schema. If there are
+    many properties, only some are listed, followed by the number of the others.
     """
     required, told, length = _names(members), list[str](), 0
     for name, value in properties.items():
