@@ -179,7 +179,7 @@ class LoggedExchange:
         return redact(self.url)[:_MAX_URL]
 
     def template_url(self) -> str:
-        """Return the URL with the placeholder for each secret and each shortened session id."""
+        """Return the URL with a placeholder for each secret and session id, for a command that repeats the request."""
         return redact(_SESSION_PARAMETER.sub(rf"\1{PLACEHOLDER}", self.url))[:_MAX_URL]
 
     def _limit_headers(self, headers: Iterable[tuple[str, str]]) -> Headers:

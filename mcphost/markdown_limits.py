@@ -29,7 +29,7 @@ def fitting_length(source: str) -> int:
 
 
 def is_too_complex(source: str) -> bool:
-    """Return whether the text would be slow to parse as Markdown, and is therefore shown as plain text."""
+    """Return whether a text would be slow to parse as Markdown, and must be shown as plain text instead."""
     if not is_shown_within(source, 2 * MAX_SOURCE) or sum(map(source.count, "[*_`|~")) > _MAX_MARKS:
         return True
     if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
@@ -47,11 +47,10 @@ def is_long_text_too_complex(source: str) -> bool:
 
 
 def _count_quoted_lines(lines: list[str]) -> int:
-    """Return the sum of the depths of all lines in block quotes, a measure of the time to parse them.
+    """Return the sum of the nesting depths of all lines in block quotes, which predicts the time to parse them.
 
-    The depth of a line is the nesting depth of the paragraph that it belongs to. A line without `>` marks continues
-    the paragraph of the innermost block quote, and the parser tries every enclosing block quote for it. Only a
-    blank line ends the paragraph.
+    All lines of a paragraph count with its greatest depth, up to the next blank line. The reason is that a line without
+    `>` continues the paragraph of the innermost quote, and the parser tries each enclosing quote for it.
     """
     count = deepest = length = 0
     for line in lines:

@@ -75,10 +75,11 @@ _MAX_KEY_LINES = 200
 
 
 class _SecretPattern(NamedTuple):
-    """A pattern of secrets, and what a text contains in lower case if the pattern matches in it.
+    """A regular expression for a kind of secret, with data to skip texts in which it cannot match.
 
-    The text contains at least one word of each tuple in `needs`. If there are `starts`, every match begins with one of
-    them, so that the pattern is not tried anywhere else.
+    `mark` replaces each match. If the pattern matches in a text, the text, folded by `_fold`, contains at least one
+    word of each tuple in `needs`. If `starts` is not empty, each match begins with one of its strings, and the pattern
+    is tried only at their positions.
     """
 
     regex: re.Pattern[str]
@@ -89,7 +90,7 @@ class _SecretPattern(NamedTuple):
     """Minimum length of a text in which the pattern matches."""
 
     def may_match(self, folded: str) -> bool:
-        """Return whether the pattern may match in a text that was folded by `_fold`."""
+        """Return whether the pattern may match in a text; *folded* is the text as folded by `_fold`."""
         if len(folded) < self.min_length:
             return False
         for words in self.needs:
@@ -101,7 +102,7 @@ class _SecretPattern(NamedTuple):
         return True
 
     def replace(self, text: str, folded: str) -> str:
-        """Return *text*, which *folded* is the folded form of, with each match replaced by the mark."""
+        """Return *text* with each match replaced by the mark; *folded* is *text* as folded by `_fold`."""
         if not self.starts or len(text) < _SHORT_LENGTH:
             return self.regex.sub(self.mark, text)
         parts: list[str] = []
@@ -125,7 +126,10 @@ def _find_all(text: str, words: Iterable[str]) -> list[int]:
 
 
 def _fold(text: str) -> str:
-    """Return *text* in lower case and with the same length, as patterns that ignore case compare it."""
+    """Return *text* in lower case, with the same length, for comparison with the words of a pattern.
+
+    Letters that match an ASCII letter in a case-insensitive pattern, such as the long s, are replaced by that letter.
+    """
     if not text.isascii():  # these four letters match "s", "i" and "k", too
         text = text.replace("ſ", "s").replace("ı", "i").replace("İ", "i").replace("\N{KELVIN SIGN}", "k")
     return text.lower()

@@ -90,11 +90,12 @@ def _pictograph_pattern() -> re.Pattern[str]:
 
 @cache
 def _hidden_text_pattern() -> re.Pattern[str]:
-    """Return a pattern for control characters, tags and variation selectors.
+    """Return a pattern for control characters, tag characters and variation selectors.
 
-    Tags and selectors can spell hidden text. Three kinds of selectors are not matched: one after an ideograph selects
-    a glyph variant; VS15 and VS16 select the form of a symbol (see `_pictograph_pattern`), and are part of a keycap.
-    The pattern begins with a single class, so that `re` skips other characters without trying a match.
+    Tags and selectors can spell hidden text. Selectors with a visible effect are not matched: those after an ideograph,
+    which select a variant of its glyph, and VS15 and VS16 after a symbol that has an emoji form (see
+    `_pictograph_pattern`) or within a keycap sequence. The pattern begins with a single class, so that `re` skips other
+    characters without trying a match.
     """
     return re.compile(
         "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufe00-\ufe0f\U000e0000-\U000e0fff]"
@@ -161,10 +162,10 @@ _LITERAL_MARK = re.compile("[\u2400-\u2421\u23ce]|\u2039(?=U\\+[0-9A-F])")
 
 
 def mark_literal_marks(text: str) -> str:
-    """Replace characters that look like the marks of this module, and the sign for a line break, with their codes.
+    """Replace characters that look like marks of this module, and the return symbol `⏎`, with their codes.
 
-    After that, each mark in the sanitized text stands for a character: `␛` for an escape character and `‹U+200B›` for
-    an invisible one, and never for themselves.
+    In the sanitized result, each mark then represents another character, such as `␛` for an escape character and
+    `‹U+200B›` for an invisible one; no mark was already in *text*.
     """
     return text if text.isascii() else _LITERAL_MARK.sub(lambda match: _code_mark(match.group()), text)
 
@@ -188,7 +189,8 @@ def count_unsafe(text: str, limit: int) -> int:
 def measure_beginning(text: str, limit: int) -> int:
     """Return the length of the longest prefix of *text* with at most *limit* characters when sanitized.
 
-    CR LF counts as two characters. A joiner at the end of the prefix is kept or marked as in the whole text.
+    CR LF counts as two characters. A joiner at the end of the prefix counts as in the complete text, where the next
+    character determines whether it is kept.
     """
     room = limit
     for match in _UNSAFE.finditer(text, 0, limit):

@@ -48,17 +48,18 @@ def redact_values(value: Any) -> Any:
     """Redact secrets in JSON data, including values that are probably secrets according to their keys.
 
     The keys themselves are not changed. See `is_probable_secret` for what counts as probable, and `mask_members` for
-    values that are not texts.
+    values that are not strings.
     """
     return _redact_texts(mask_members(value))
 
 
 def mask_members(value: Any, parent: str = "") -> Any:
-    """Mask numbers, lists and objects under the name of a secret in JSON data, such as `{"password": ["x"]}`.
+    """Mask the values of members whose names suggest a secret in JSON data, such as `{"password": ["x"]}`.
 
-    Every value inside is masked, except booleans, null, references such as `${env:NAME}`, and numbers that count
-    something, as in `max_tokens`. Texts directly under such a name are left to `redact`. In a JSON schema, only the
-    default value and the examples of a secret are masked. *parent* is the name of the member that contains *value*.
+    All numbers and strings inside such a value are masked, except references such as `${env:NAME}`, and numbers that
+    count something, as in `max_tokens`. If the value itself is a string, it is usually left to `redact`. In a JSON
+    schema, only the default value and the examples of a secret are masked. *parent* is the name of the member that
+    contains *value*.
     """
     if value is None or isinstance(value, _SCALARS):  # most values, and much faster than the checks below
         return value
@@ -106,7 +107,7 @@ def _mask_member(name: str, value: Any, parent: str) -> Any:
 
 @lru_cache(1_000)  # many objects have members of the same names
 def _find_secret_word(name: str) -> str:
-    """Return the word by which a name is that of a secret, or "" if there is none."""
+    """Return the word in a member's name that suggests a secret, such as "password", or "" if there is none."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     found = _SECRET_WORDS.search("_".join(words))
     return "" if found is None or _counts_or_describes(words) else found[0]
@@ -119,7 +120,10 @@ def _counts_or_describes(words: list[str]) -> bool:
 
 
 def _mask_short(name: str, value: Any) -> Any:
-    """Mask the value of a member such as `pin` or `pass`, unless it is a count, a path or the pin of a chip."""
+    """Mask the value of a member with a short name such as `pin` or `pass`, if it is likely to be a secret.
+
+    A count, a path and the number of a chip's pin are not masked.
+    """
     if isinstance(value, Mapping | list | tuple):
         return mask_members(value, name)
     if isinstance(value, str):

@@ -163,8 +163,8 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
 def select_members(raw: bytes | Raw, names: Iterable[str]) -> dict[str, Raw]:
     """Return the members of a JSON object with the given *names*, as raw JSON; absent members are omitted.
 
-    Raises MalformedMessage, which calls the data a file, if the JSON is invalid. If a member is repeated, the last one
-    is used. Skipping the other members takes time, but no memory.
+    Raises MalformedMessage if the JSON is invalid; the message calls the data a "file". If a name is repeated, the last
+    member with this name is used. Skipping the other members takes time, but no memory.
     """
     wanted = tuple(names)
     if any(_NOT_IN_FIELD_NAME.search(name) for name in wanted):  # msgspec refuses these names

@@ -157,8 +157,8 @@ def pgettext(context: str, message: str) -> str:
 class SentencePatterns:
     """Translator for sentences whose values are already filled in; it finds the template of each sentence.
 
-    *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations, and *counts*
-    maps nouns such as "tool" to templates such as "{number:,} 个工具", for values such as "2 tools".
+    *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations. *counts* is
+    used for values such as "2 tools": it maps nouns such as "tool" to templates such as "{number:,} 个工具".
     """
 
     def __init__(self, translations: Mapping[str, str], counts: Mapping[str, str] | None = None) -> None:
@@ -177,9 +177,9 @@ class SentencePatterns:
     def translate(self, sentence: str, depth: int = 0) -> str:
         """Translate a sentence and the values in it, or return it unchanged if there is no translation.
 
-        *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that
-        are nested too deeply are not translated. If several templates match, a template whose values do not contain
-        the end of a sentence is preferred; a value at the very end of the template may contain it.
+        *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that are
+        nested too deeply are not translated. If several templates match, one whose values contain no sentence end (".
+        ") is preferred; a value at the end of the template may contain one.
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence

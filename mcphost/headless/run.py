@@ -299,11 +299,11 @@ async def wait_for_servers(
 ) -> McpHostError | None:
     """Wait until the *wanted* servers are ready or have failed; return an error that ends the run, or None.
 
-    The run ends if any enabled server is not approved, or if the lock file of a wanted server's project cannot be
-    used. If there are enabled servers that are not wanted, and all of these are approved, *print_message* receives
-    a message that names them. If standard error is not a terminal, it receives this message only if no server is
-    wanted. If the wait takes longer than a second, *print_starting* receives the names of the servers that are
-    still starting.
+    An error is returned if any enabled server is not approved, or if the lock file of a wanted server's project cannot
+    be used. If enabled servers are not started because they are not wanted, *print_message* receives a message with
+    their names, unless one of them is not approved. If standard error is not a terminal, the message is sent only if no
+    server is wanted. If the wait takes longer than a second, *print_starting* receives the names of the servers that
+    are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]

@@ -233,9 +233,12 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     request that produced the message; it is None for other messages, and for messages stored by early versions.
     `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that mcphost wrote the message,
     because the user asked to continue an answer that was cut off, or because an answer did not match the requested
-    schema. `servers` are the servers that the parts came from: the name of each, and its target, a digest of its
-    program or URL at that time; it is empty for messages stored by earlier versions. If a part is older and its server
-    had another target then, `target` of the part is that target; otherwise, it is "".
+    schema.
+
+    `servers` lists the servers that parts of the message came from, as pairs of name and target. The target of a server
+    is a digest of its program or URL at the time of the message. For a part that was received earlier, from a server
+    with another target, the `target` of the part is that earlier target; otherwise, it is "". In messages stored by
+    early versions, `servers` is empty.
     """
 
     role: Role
@@ -311,13 +314,19 @@ FromServer = ToolReturnPart | ResourcePart | ImagePart | FilePart | CopiedText |
 
 
 def find_target(part: FromServer, message: Message) -> str:
-    """Return the target of a part's server when it sent the part, or "" if unknown; see `Message.servers`."""
+    """Return the target that a part's server had when it sent the part, or "" if that is unknown.
+
+    See `Message.servers` for targets.
+    """
     target = "" if isinstance(part, PromptSource) else part.target
     return target or dict(message.servers).get(part.server, "")
 
 
 def with_target(part: Part, targets: Mapping[str, str]) -> Part:
-    """Return *part* with the target that its server has in *targets*, unless it has one; see `Message.servers`."""
+    """Return *part* with `target` set to the target of its server in *targets*, unless it is already set.
+
+    See `Message.servers` for targets.
+    """
     if isinstance(part, TextPart | ThinkingPart | ToolUsePart) or not part.server or part.target:
         return part
     return replace(part, target=targets.get(part.server, ""))

@@ -25,8 +25,8 @@ _LOCAL_DOMAINS = frozenset({"localhost", "localdomain"})
 class ToolPage(Struct, frozen=True):
     """The page settings in a tool's definition: the URI of the page, and who may call the tool.
 
-    `resource_uri` is the ui:// URI of the page, or "" if the tool has none. `fault` explains why the page of the
-    definition is ignored, or is "".
+    `resource_uri` is the ui:// URI of the page, or "" if the tool has none. If the definition has a page that cannot be
+    used, `fault` is the reason; otherwise, it is "".
     """
 
     resource_uri: str = ""
@@ -53,9 +53,9 @@ DEFAULT_TOOL_PAGE = ToolPage()
 
 
 def parse_tool_page(definition: bytes | Raw) -> ToolPage:
-    """Return the page settings in a tool's definition; an invalid setting counts as absent.
+    """Return the page settings in a tool's definition; an invalid setting is ignored.
 
-    A tool whose `visibility` is not a list of strings is visible to the model and to pages, as if it were absent.
+    If `visibility` is absent or not a list, both the model and pages may call the tool.
     """
     tool = decode_or_none(definition, _ToolWithMeta)
     if tool is None or tool.meta is None:
@@ -109,22 +109,22 @@ class ReadPage(ClientRequest[ReadPageResult], frozen=True):
 
 
 class RelayedReadResult(CacheableResult, frozen=True):
-    """Result of resources/read for a page, which gets the contents as the server sent them."""
+    """Result of a resources/read request made by a page; the contents stay raw JSON and are passed on unchanged."""
 
     contents: Raw = Raw()
 
 
 class ReadForPage(ReadPage, frozen=True):
-    """The resources/read request that a page makes; its contents are not decoded, because that is slow."""
+    """A resources/read request made by a page; the contents in its result are not decoded, to save time."""
 
     RESULT: ClassVar[type[Any]] = RelayedReadResult
 
 
 class PageOrigins(Struct, frozen=True):
-    """The origins from which a page may load and to which it may connect, as its server declares them.
+    """The origins that a page may load from and connect to, as declared by its server.
 
-    The fields are the lists of `McpUiResourceCsp`: `connect` is `connectDomains`, and so on. `left_out` are entries
-    that are no https or wss origins.
+    The fields are the lists of `McpUiResourceCsp`: `connect` is `connectDomains`, and so on. `left_out` contains the
+    entries that are not allowed, because they are not https or wss origins.
     """
 
     connect: tuple[str, ...] = ()
@@ -184,6 +184,6 @@ def _select_origins(values: object, left_out: list[str]) -> tuple[str, ...]:
 
 
 def _is_local(origin: str) -> bool:
-    """Return whether the host of an origin is an IP address, in any form that browsers read, or names this machine."""
+    """Return whether an origin's host is an IP address, in any notation that browsers accept, or names this machine."""
     last = origin.rpartition("//")[2].partition(":")[0].rpartition(".")[2].lower()
     return last.isdecimal() or last.startswith("0x") or last in _LOCAL_DOMAINS

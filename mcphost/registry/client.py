@@ -185,7 +185,7 @@ async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False
 
 
 class _WordSearch:
-    """The pages of one request to the API that were read so far."""
+    """Progress of one search in the API: the parameters of the search, and the position of the next page."""
 
     def __init__(self, query: dict[str, str]) -> None:
         self._query = query
@@ -201,7 +201,7 @@ class _WordSearch:
         return f"/servers?{urlencode(self._query | ({'cursor': self._cursor} if self._cursor else {}))}"
 
     def advance(self, cursor: str) -> None:
-        """Continue with the page at *cursor*, unless it is empty or was read before, which would be an endless loop."""
+        """Continue with the page at *cursor*; end the search if *cursor* is empty or was used before."""
         self.pages += 1
         self.is_complete = not cursor or cursor in self._cursors
         self._cursors.add(cursor)
@@ -229,10 +229,10 @@ class HttpRegistry:
         return await self._search_cache(text, limit, updated_since, reason)
 
     async def _search_pages(self, text: str, limit: int, updated_since: str) -> RegistryAnswer:
-        """Search for each word of *text* in turn, one page after another, and merge the matches.
+        """Search for each word of *text* with the API, one page after another, and merge the matches.
 
-        The API's `search` takes one part of a name. A server whose name has only one of the words is therefore found
-        only by a search for that word.
+        The API's `search` finds only text within a server's name, so a single search would miss a server that has some
+        of the words in its name and the others in its description.
         """
         words = _find_search_words(text)
         size = min(limit, _PAGE_SIZE) if len(words) == 1 else _PAGE_SIZE
@@ -311,7 +311,10 @@ class HttpRegistry:
         return RegistryAnswer(entries=entries, fetched=stored.fetched)
 
     def _use_newer(self, entries: tuple[RegistryEntry, ...], fetched: float) -> tuple[RegistryEntry, ...]:
-        """Return the latest entries of the same servers, with those of responses that were cached after *fetched*."""
+        """Return *entries*, each replaced if a response cached after *fetched* has a newer one for the same server.
+
+        *fetched* is in seconds since 1970.
+        """
         names = {entry.name for entry in entries}
         later: list[RegistryEntry] = []
         for stored in self._cache.pages():

@@ -89,9 +89,10 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def published(self) -> str:
-        """The text to record with the entry if the value looks like a secret but must stay visible, else "".
+        """The text to record with the entry if the value looks like a secret but is displayed, otherwise "".
 
-        A value must stay visible if it contains no text of the user that has to be masked.
+        It is displayed in full if all of it comes from the publisher, except for secrets that are stored in the
+        keyring.
         """
         if not all(self._is_hidden(part) or self._show(part) == part.text for part in self.parts):
             return ""

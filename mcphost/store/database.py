@@ -359,11 +359,11 @@ class Database:
         return None
 
     def _read_copy(self, work: Callable[[sqlite3.Connection], T], error: "_DiskFullError") -> T:
-        """Return the result of *work*, which only reads, for a file that a full disk keeps SQLite from opening.
+        """Return the result of *work*, which only reads, using an in-memory copy of the file.
 
-        The file is read as immutable, which leaves out a write-ahead log, and does not wait for other processes. Raises
-        *error* if there is such a log, if the file cannot be copied or is changed meanwhile, or if *work* changes
-        anything: the next job tries to open the file again.
+        This is for a file that SQLite cannot open because the disk is full. Raises *error*, so that the next job tries
+        to open the file again, in four cases: there is a write-ahead log, which the copy would lack; the file cannot be
+        copied; the file changes during the copy; *work* changes data.
         """
         path = self._path
         if self._durable or path is None:
@@ -384,7 +384,10 @@ class Database:
         return result
 
     def _copy_for_reading(self, path: Path, error: "_DiskFullError") -> StoreConnection:
-        """Return a copy of the file in memory, which later reads use as well until the file changes."""
+        """Return an in-memory copy of the file; later calls return the same copy until the file changes.
+
+        Raises *error* if the file cannot be copied, or changes during the copy.
+        """
         before = _file_state(path)
         if self._copy is None or self._copied_state != before:
             self._close_copy()

@@ -43,11 +43,11 @@ _DELETE_OLDEST = """
 class StoredManualCall(Struct, frozen=True):
     """A tool call that the user made without the model, and its result.
 
-    `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and
-    `after` is the number of the stored message that the call follows, or 0 if it precedes all messages. `text`
-    and `images` are shown to the user. `model_text` is the text that the model may receive, or None if it is
-    the same as `text`; `user_images` are the indexes of the images that the model may not receive. For `target`,
-    see `Message.servers`. `page` is the id under which the call is stored for its interactive page, "" if it is not.
+    `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and `after`
+    is the number of the stored message that the call follows, or 0 if it precedes all messages. `text` and `images` are
+    shown to the user. `model_text` is the text that the model may receive, or None if it is the same as `text`;
+    `user_images` are the indexes of the images that the model may not receive. For `target`, see `Message.servers`. If
+    the tool has an interactive page, `page` is the id of the call in PageResultStore; otherwise, it is "".
     """
 
     server: str
@@ -66,10 +66,13 @@ class StoredManualCall(Struct, frozen=True):
 
 
 class AddManualCallFn(Protocol):
-    """Function that adds a finished call of the user, and the call for its page, to a conversation."""
+    """Function that adds a finished manual call to a conversation."""
 
     def __call__(self, call: StoredManualCall, page: "StoredPageCall | None" = None, /) -> str:
-        """Add the call, and return the id of the conversation."""
+        """Add the call, and return the id of the conversation.
+
+        If the tool has an interactive page, *page* is the call with its result for the page.
+        """
         ...
 
 
@@ -84,8 +87,8 @@ class ManualCallStore:
     ) -> None:
         """Store a call; do nothing if the conversation was deleted. Very long calls are truncated.
 
-        *page* is the call for its interactive page, if it has one. If *title* is not "" and the conversation does not
-        exist, it is created with this title.
+        If the tool has an interactive page, *page* is the call with its result for the page. If *title* is not "" and
+        the conversation does not exist, the conversation is created with this title.
         """
         body, page_body = _encode(call), encode(page) if page is not None else b""
 

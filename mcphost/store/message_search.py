@@ -380,7 +380,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
 def _find_newest(db: sqlite3.Connection, query: SearchQuery, limit: int, now: float) -> list[int]:
     """Return the ids of the newest documents that match *query*, newest first, at most *limit*.
 
-    Documents from the future, which a wrong clock has dated, follow the oldest ones.
+    Documents whose time is in the future, because the clock was wrong, come after all others.
     """
     matches, (words, first, last) = _select_matches(query)
     first_future = search_index.first_id_in_future(now)

@@ -337,7 +337,7 @@ def m021_accepted_from(db: sqlite3.Connection) -> None:
 
 
 def m022_page_results(db: sqlite3.Connection) -> None:
-    """Create the table for the model's calls of tools that have an interactive page, with their whole results."""
+    """Create the table for calls to tools that have an interactive page, with their complete results."""
     _execute_script(
         db,
         """

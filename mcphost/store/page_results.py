@@ -33,10 +33,10 @@ _COPY = """
 
 
 class StoredPageCall(Struct, frozen=True):
-    """A tool call that has a page, and its result as JSON, as the page gets it.
+    """A call to a tool that has an interactive page, with its result as JSON in the form that the page receives.
 
-    `server_digest` and `account` identify the server as it was started then, and `definition` is the fingerprint of
-    the tool.
+    `server_digest` identifies the server's configuration at the time of the call, and `account` the account that was
+    used. `definition` is the fingerprint of the tool's definition.
     """
 
     server: str
@@ -49,21 +49,21 @@ class StoredPageCall(Struct, frozen=True):
 
 
 class _CallWithPage(Struct, frozen=True):
-    """The part of a stored manual call that names its page."""
+    """A stored manual call, decoded only for the id of the StoredPageCall that belongs to it."""
 
     page: str = ""
 
 
 class PageResultStore:
-    """Store for the calls of conversations that have a page; every method may raise StoreError."""
+    """Store for calls to tools that have an interactive page; every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(self, conversation_id: str, use_id: str, call: StoredPageCall, at: float) -> None:
-        """Store a call; do nothing if it is too large, or if the conversation is not stored.
+        """Store a call in a conversation; do nothing if the call is too large or the conversation is not stored.
 
-        *at* is the time of the result in seconds since 1970.
+        *use_id* is the id of the tool call. *at* is the time of the result in seconds since 1970.
         """
         body = encode(call)
         await self._database.run(lambda db: add_page_result(db, conversation_id, use_id, body, at))
@@ -82,13 +82,16 @@ class PageResultStore:
 
 
 def add_page_result(db: sqlite3.Connection, conversation_id: str, use_id: str, body: bytes, at: float) -> None:
-    """Store an encoded call, and delete the oldest ones over the limits; see `PageResultStore.add`."""
+    """Store an encoded call, and delete the oldest calls that exceed the limits; see `PageResultStore.add`."""
     if len(body) <= MAX_BYTES and db.execute(_ADD, (conversation_id, use_id, at, body)).rowcount:
         db.execute(_DELETE_OLDEST, (conversation_id, MAX_CALLS, MAX_TOTAL_BYTES))
 
 
 def copy_page_results(db: sqlite3.Connection, source: str, target: str) -> None:
-    """Copy the calls that belong to messages or manual calls of the copy *target* from the conversation *source*."""
+    """Copy the stored calls of the conversation *source* to *target*, a copy of the conversation.
+
+    Only calls that belong to a message or a manual call in *target* are copied.
+    """
     query = "SELECT use_id FROM page_results WHERE conversation = ?"
     wanted = {use_id for (use_id,) in valid_rows(db.execute(query, (source,)), TEXT)}
     if not wanted:
@@ -98,7 +101,7 @@ def copy_page_results(db: sqlite3.Connection, source: str, target: str) -> None:
 
 
 def _find_calls(db: sqlite3.Connection, conversation_id: str) -> Iterator[str]:
-    """Yield the ids of all calls of the model in a conversation, and those of the pages of the user's calls."""
+    """Yield the ids of the model's tool calls in a conversation, and of the user's manual calls that have a page."""
     messages = "SELECT body FROM messages WHERE conversation = ? AND instr(body, ?)"
     for (body,) in valid_rows(db.execute(messages, (conversation_id, b'"tool_use"')), BLOB):
         if (message := decode_message(body)) is not None:
@@ -110,7 +113,7 @@ def _find_calls(db: sqlite3.Connection, conversation_id: str) -> Iterator[str]:
 
 
 def is_page_call(body: bytes) -> bool:
-    """Return whether *body* is an encoded call that may be stored."""
+    """Return whether *body* is a valid encoded StoredPageCall within the size limit."""
     return len(body) <= MAX_BYTES and _decode(body) is not None
 
 

@@ -29,9 +29,9 @@ class UnsentText(Struct, frozen=True):
 
     `attachments` lists the attachments of the queued messages, followed by the attachments of the text. `origin` is
     "typed" if the user typed the text, "inserted" if the user entered it in another way, or "mixed". `sources` are the
-    names of the servers whose prompts were inserted into the texts; earlier versions stored a single name, `source`.
-    `servers` are pairs of such a name and the server's target at that time; see `Message.servers`. They are missing in
-    texts stored by earlier versions. `copies` are the parts of the text that were copied from a server, and
+    names of the servers whose prompts were inserted into the text or a queued message; early versions stored a single
+    name in `source`. `servers` are pairs of the name and target of such a server (see `Message.servers`), and is empty
+    in texts stored by early versions. `copies` are the parts of the text that were copied from a server, and
     `queued_copies` are the corresponding parts of each queued message.
     """
 

@@ -1,8 +1,8 @@
 """Reading of rows from a database file that may be damaged.
 
-The tables are strict, so SQLite writes no value of another type than the column's. In a damaged file, the pages of a
-table can be those of another table, and every column can then have any value. Rows with such values are left out, and
-`Database` tells the user how many there were.
+The tables are strict, so SQLite stores only values of the column's type. However, in a damaged file, the pages of one
+table may be replaced by those of another, and a column may contain any value. Rows with a value of the wrong type are
+left out, and `Database` tells the user how many there were.
 """
 
 import sqlite3

@@ -85,15 +85,15 @@ class _MessageKeys(WireStruct, frozen=True):
 class Multiplexer:
     """Channel over a transport that carries lines.
 
-    The transport passes each received line to `receive_line`. *name* is the server's name, and *warn* is called
-    with warnings about the server.
+    The transport passes each received line to `receive_line`. *name* is the server's name, and *warn* is called with
+    warnings about the server.
 
-    *write* queues a line for writing, and must not block. *write_now* writes a line and the queued ones
-    immediately; it is used for long lines, and once as many requests are in flight as before the last responses.
-    *wait_writable* returns None if the pipe to the server has room. Otherwise, it returns an awaitable that
-    completes when the pipe has room, so a full pipe delays only the tasks that write to it. *is_drained* returns
-    whether the server has read everything that was written, and *may_have_been_read* returns whether the server
-    may have read some of it.
+    *write* queues a line for writing, and must not block. *write_now* writes a line and all queued lines immediately.
+    It is used for a long line, and for the request that is expected to be the last of several concurrent ones.
+    *wait_writable* returns None if the pipe to the server has room. Otherwise, it returns an awaitable that completes
+    when the pipe has room, so a full pipe delays only the tasks that write to it. *is_drained* returns whether the
+    server has read everything that was written, and *may_have_been_read* returns whether the server may have read some
+    of it.
     """
 
     def __init__(

@@ -94,8 +94,8 @@ class PipeExchange:
     """One request over a pipe: the context manager and iterator that `Channel.exchange` returns.
 
     If the deadline passes, the iteration raises ExchangeTimeout. Deadlines are handled here because a cancel scope
-    around each request would double its CPU time. `open` and `close` do the same as the context manager; a request that
-    calls them takes fewer coroutines.
+    around each request would double its CPU time. `open` and `close` can be called instead of entering and leaving the
+    context manager, which saves coroutines.
     """
 
     __slots__ = (
@@ -224,7 +224,10 @@ class PipeExchange:
             self.write_scope.cancel()
 
     def take_response(self) -> JsonRpcMessage | None:
-        """Remove and return the response that arrived after an error, but before the iterator's task continued."""
+        """Remove and return a response that arrived after the exchange had failed, or None if there is none.
+
+        The iterator's task may not have run since the failure; it can then still use the response.
+        """
         response, self._response = self._response, None
         return response
 
