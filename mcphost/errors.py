@@ -53,7 +53,7 @@ def describe_stderr_tail(lines: Iterable[str]) -> str:
 
 
 def join_sentences(*sentences: str) -> str:
-    """Join sentences, leaving out empty ones; one without final punctuation gets a period if another follows.
+    """Join sentences with spaces, leaving out empty ones and adding missing periods between sentences.
 
     The last sentence is not changed, because it may end with a command or a path for the user to copy.
     """
@@ -252,7 +252,7 @@ class SignInRequired(ServerError):
 
 
 class SignInUnchanged(SignInRequired):
-    """Raised if the user declined to sign in again, for example to grant more rights.
+    """Raised if the user declined to sign in again, for example to grant more scopes.
 
     The current credentials remain in use.
     """

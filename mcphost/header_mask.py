@@ -26,10 +26,10 @@ _MIN_ANY = 16
 
 
 class HeaderMask:
-    """Mask that recognizes the values of one server's configured headers, and replaces them.
+    """Mask that replaces the values of one server's configured headers in other headers and in text.
 
-    In the header that it was configured for, a value is masked even if it is short. In other text, such as a message in
-    which the server repeats the headers that it received, a value is masked only if it is not an ordinary word.
+    In the header for which it was configured, a value is always masked. In other headers and in text, such as a message
+    in which the server repeats the headers that it received, it is masked only if it is not an ordinary word.
     """
 
     __slots__ = ("_pairs", "_values")
@@ -49,11 +49,11 @@ class HeaderMask:
         return HeaderMask((*self._pairs, *headers.items()))
 
     def mask_header(self, name: str, value: str) -> str:
-        """Return the value of the header *name* (in lower case) without configured values."""
+        """Return the value of the header *name* (in lower case) with configured values masked."""
         return PLACEHOLDER if (name, value.strip()) in self._pairs else self.mask_text(value)
 
     def mask_text(self, text: str) -> str:
-        """Return *text* without configured values, except for ordinary words."""
+        """Return *text* with configured values masked, except for ordinary words."""
         for value in self._values:
             text = text.replace(value, PLACEHOLDER)
         return text

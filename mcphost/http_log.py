@@ -134,7 +134,7 @@ class LoggedExchange:
         self._changed()
 
     def on_received(self, size: int) -> None:
-        """Add to the number of received bytes of the body."""
+        """Add *size* to the number of bytes received of the response's body."""
         self.response_size += size
 
     def end(self, outcome: Outcome, error: str = "") -> None:

@@ -64,10 +64,10 @@ class LoggedMessage(NamedTuple):
 
 
 def redact_json(value: Any, *, indent: int = 0) -> str:
-    """Return *value* as JSON text without secrets, indented by *indent* spaces.
+    """Return *value* as JSON text with secrets redacted, indented by *indent* spaces.
 
-    Secrets are also recognized by their context, such as a preceding `"--token"`, and in the names of members. May take
-    0.5 s for a value as large as a message.
+    Secrets are also recognized by the name of their member, and by a preceding option such as `"--token"`. May take 0.5
+    s for a value as large as a message.
     """
     return redact(dumps(redact_values(value), indent=indent))
 

@@ -204,7 +204,7 @@ def measure_beginning(text: str, limit: int) -> int:
 def is_shown_within(text: str, limit: int) -> bool:
     """Return whether *text* has at most *limit* characters when sanitized.
 
-    A character that is replaced with a mark can count as up to ten characters.
+    A mark that replaces a single character can have up to ten characters.
     """
     return len(text) <= limit and (text.isascii() or measure_beginning(text, limit) == len(text))
 

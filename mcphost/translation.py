@@ -104,7 +104,7 @@ _fill_hint: Callable[[str], str] = _fill_nothing
 
 
 def use_hints(hints: Mapping[str, str], fill: Callable[[str], str]) -> None:
-    """Set the hints that `translate_sentence` replaces before it translates them.
+    """Set replacements for hints, which `translate_sentence` makes before it translates them.
 
     *hints* maps English sentences to templates with the same meaning. A template is translated, and then its
     placeholders are filled in by *fill*.
@@ -178,8 +178,8 @@ class SentencePatterns:
         """Translate a sentence and the values in it, or return it unchanged if there is no translation.
 
         *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that are
-        nested too deeply are not translated. If several templates match, one whose values contain no sentence end (".
-        ") is preferred; a value at the end of the template may contain one.
+        nested too deeply are not translated. If several templates match, one whose values do not contain the end of a
+        sentence is preferred; a value at the end of the template may contain one.
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence

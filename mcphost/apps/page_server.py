@@ -256,7 +256,7 @@ class PageServer:
         return make_response(202)
 
     async def _stream_events(self, stream: SocketStream) -> None:
-        """Send the queued messages and all later ones; a newer event stream ends this one."""
+        """Send the queued messages and all later ones as server-sent events, until a newer event stream is opened."""
         if self._stream is not None:
             self._stream.cancel()
         self.stream_count += 1

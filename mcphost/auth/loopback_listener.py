@@ -20,8 +20,8 @@ class LoopbackListener:
     async def serve(self, handle: Callable[[SocketStream], Awaitable[object]]) -> AsyncGenerator[None]:
         """Call *handle* for each connection, in a task of its own, until the `async with` block ends.
 
-        The tasks are then cancelled. An exception raised in the block is passed on unchanged, not in an exception
-        group.
+        At the end of the block, the tasks are cancelled. An exception raised in the block is passed on unchanged, not
+        in an exception group.
         """
         failed: Exception | None = None
         async with self._listener, anyio.create_task_group() as tasks:

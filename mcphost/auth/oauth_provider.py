@@ -282,9 +282,10 @@ class OAuthProvider:
         return not shared_sign_in.is_cancelled
 
     async def _join_running_sign_ins(self, scopes: tuple[str, ...]) -> StoredSignIn | None:
-        """Wait for the sign-ins that other tasks run; return the result, or None if none of them requested *scopes*.
+        """Wait for sign-ins in other tasks; return the result, or None if none of them requested *scopes*.
 
-        Nothing is awaited after the last one has ended, so the caller can start its own. Raises SignInRequired.
+        Does not await anything after the last one has ended, so that the caller can start its own sign-in before
+        another task does. Raises SignInRequired.
         """
         has_joined = False
         while not has_joined and self._shared_sign_in is not None:

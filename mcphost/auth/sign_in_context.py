@@ -394,10 +394,9 @@ class SignInContext:
         )
 
     async def _find_account_in_use(self) -> str:
-        """Return the name of the selected account if it is signed in and differs from this sign-in's account.
+        """Return the display name of the selected account if the user is signed in to it and now signs in to another.
 
-        Returns the display name. Returns "" in all other cases, and if the server's configuration sets the account
-        to use.
+        Returns "" in all other cases, and if the server's configuration sets the account to use.
         """
         target = self.target
         chosen = await self._token_store.chosen_account(target.canonical_url)

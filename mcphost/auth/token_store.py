@@ -299,12 +299,12 @@ class TokenStore:
     async def prepare_storage(self, required_for: str = "") -> None:
         """Unlock or test the secret storage before a sign-in, so that no prompt interrupts the sign-in.
 
-        If the keyring fails during this test, it is tried only once when the tokens are stored.
+        If the keyring fails this test, storing the tokens later makes only one attempt (see KeyringBackend).
 
         *required_for* is the name of a server whose tokens must be stored permanently, or "". For such a server,
-        SignInRequired is raised if the tokens cannot be stored and the user cannot be asked for another place.
-        There is one exception: if the user configured the place "session", tokens are kept in memory. Otherwise,
-        this method never raises.
+        SignInRequired is raised if the tokens cannot be stored and the user cannot be asked for another place. There is
+        one exception: if the user configured the place "session", tokens are kept in memory. Otherwise, this method
+        never raises.
         """
         storage = self.storage
         backend = storage.get_backend(storage.place)

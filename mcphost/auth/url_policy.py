@@ -126,7 +126,7 @@ def _is_well_formed_host(host: str, *, is_bracketed: bool) -> bool:
 
 
 def is_loopback_name(host: str) -> bool:
-    """Return whether *host* is localhost or a loopback address, without resolving names."""
+    """Return whether *host* is localhost or a loopback address; names are not resolved."""
     if host.lower().removesuffix(".") == "localhost":
         return True
     try:

@@ -408,7 +408,10 @@ class RequestSender:
         )
 
     async def _read_pipe(self, exchange: PipeExchange, attempt: "InFlightRequest") -> Raw:
-        """Do the same as `_read_exchange` with fewer coroutines, which reduces the cost of a request by a twentieth."""
+        """Read the messages of a pipe exchange, like `_read_exchange`, but with fewer coroutines.
+
+        This reduces the cost of a request by a twentieth.
+        """
         waiting = exchange.open()
         if waiting is not None:
             await waiting

@@ -188,10 +188,11 @@ class StatelessSession:
         deadline: float | None,
         on_notification: NotificationFn | None,
     ) -> tuple[R, bool]:
-        """Return the complete result of *call*, and whether the server asked questions before it.
+        """Return the complete result of *call*, and whether the server requested input before sending it.
 
-        *raw* is the server's first response. If it contains questions, the request is sent again with their answers; if
-        it is a task, the task is polled until it ends. *send* sends the request with additional params.
+        *raw* is the server's first response. If it contains input requests, they are answered, and the request is sent
+        again with the answers. If it is a task, the task is polled until it ends. *send* sends the request with
+        additional params.
         """
         result = self._sender.decode_result(raw, call)
         if isinstance(call, ResumeTask):

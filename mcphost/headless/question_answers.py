@@ -318,10 +318,9 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
 
 
 def _once_only_reason(question: ApproveTool, edited: dict[str, Any] | None = None) -> str:
-    """Return the reason why a call can be allowed only once, as a phrase.
+    """Return the reason why a call can be allowed only once, as a phrase, or "" if later calls can be allowed, too.
 
-    *edited* are the edited arguments, or None. Returns "" if the user interface would also offer to allow later
-    calls.
+    *edited* are the edited arguments, or None.
     """
     if question.recorded_at:
         return "a recorded result is reused only once"  # nothing is called, so nothing else may be allowed

@@ -137,9 +137,8 @@ def normalize_base(api_base: str) -> str:
 def list_addresses(environ: Mapping[str, str], more: Iterable[ModelConfig] = ()) -> tuple[LocalAddress, ...]:
     """Return the addresses on this machine to probe for model servers.
 
-    These are the usual ports, the address in `OLLAMA_HOST`, and the base URLs of the models in *more*. If such a
-    model names a variable for its API key, the address includes the variable. Addresses that are not on this
-    machine are omitted.
+    These are the usual ports, the address in `OLLAMA_HOST`, and the base URLs of the models in *more*, with the
+    environment variables that these models use for their API keys. Addresses that are not on this machine are omitted.
     """
     ollama = parse_ollama_host(environ.get("OLLAMA_HOST", ""))
     addresses = [

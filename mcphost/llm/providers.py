@@ -180,9 +180,10 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
 
 
 def is_own_server(config: ModelConfig) -> bool:
-    """Return whether a model runs on this machine and is free: at a loopback address, without a key or headers.
+    """Return whether a model runs on this machine at no cost.
 
-    A server that requires a key, or has a price, may pass requests on to a provider.
+    This is the case if its URL is a loopback address, and the configuration has no API key, headers or prices for it.
+    With any of these, the server may pass requests on to a provider that charges for them.
     """
     is_priced = config.input_price is not None or config.output_price is not None
     return is_loopback(config.api_base) and not (config.api_key_env or config.headers or is_priced)

@@ -134,8 +134,8 @@ class ServerRegistry(Protocol):
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
         """Search for the words in *text*, ignoring case; return at most *limit* servers, each in its latest version.
 
-        Each word must be in the name, the title or the description of a server. With *updated_since*, an RFC 3339
-        time in UTC, only servers updated since then are returned, including deleted ones.
+        All words must occur in the name, title or description of a server. With *updated_since*, an RFC 3339 time in
+        UTC, only servers updated since then are returned, including deleted ones.
         """
         ...
 

@@ -89,9 +89,9 @@ class PlannedEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def published(self) -> dict[str, dict[str, str]]:
-        """The publisher's values that look like secrets but must stay visible, by section and name.
+        """The publisher's values that look like secrets, keyed by section and name.
 
-        They are recorded with the entry, so that they are not hidden later.
+        They are recorded with the entry, so that mcphost does not later hide them as secrets of the user.
         """
         found: dict[str, dict[str, str]] = {}
         for value in self.values:

@@ -202,8 +202,8 @@ def check_text(text: str) -> None:
 def split_values(one: PlanInput, text: str) -> list[str]:
     """Return the values that the user typed in one line for an input.
 
-    For a repeated input, values are separated by commas; one with a comma in it is in double quotes. A secret is not
-    split.
+    The values of a repeated input are separated by commas; a value that contains a comma must be in double quotes. A
+    secret is not split.
     """
     if not one.is_repeated or one.is_secret:
         return [text]

@@ -30,10 +30,9 @@ _UPDATE_CHANGED = (
 class ToolFingerprint(Struct, frozen=True):
     """Digests of a tool definition, which reveal whether the definition has changed.
 
-    `raw_digest` is the digest of the bytes that the server sent, and `digest` is the digest of their canonical
-    form. `changed_digest` is the digest of a later definition that the user has not accepted, or "".
-    `accepted_from` is the digest of the definition that the user replaced with this one, or "" if the user was not
-    asked.
+    `raw_digest` is the digest of the bytes that the server sent, and `digest` is the digest of their canonical form.
+    `changed_digest` is the digest of a later definition that the user has not accepted, or "". If the user accepted
+    this definition in place of an earlier one, `accepted_from` is the digest of the earlier one; otherwise, it is "".
     """
 
     tool: str

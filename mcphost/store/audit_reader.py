@@ -242,10 +242,10 @@ _NO_SHARED_MEMORY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.S
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open the audit log for reading, even in a folder that cannot be written and on a full disk.
+    """Open the audit log for reading, even if the folder is not writable or the disk is full.
 
-    There, SQLite cannot create its shared-memory file, so the database is opened as immutable. SQLite then
-    ignores the write-ahead log; if there is one, the database is therefore not opened in this way.
+    In these cases, SQLite cannot create its shared-memory file, so the database is opened as immutable, unless there is
+    a write-ahead log, which SQLite would then ignore.
     """
     uri = path.absolute().as_uri()
     db = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=10)

@@ -1,4 +1,4 @@
-"""Branches of a conversation: the tree of its messages, as it is stored."""
+"""Branches of a stored conversation, whose messages form a tree."""
 
 import sqlite3
 from collections.abc import Sequence

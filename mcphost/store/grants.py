@@ -227,7 +227,10 @@ class GrantStore:
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
     async def list_trusted_files(self, name: str) -> tuple[str, ...]:
-        """Return the paths of the approved files with this file name, in any folder, whatever their content is now."""
+        """Return the paths of the approved files with this file name, in any folder.
+
+        Files whose content has changed since the approval are included.
+        """
         query = "SELECT server FROM trust WHERE substr(server, ?) = ? ORDER BY server LIMIT ?"
         values = (-len(name) - 1, f"/{name}", MAX_LISTED)
         rows = await self._database.run(lambda db: list(valid_rows(db.execute(query, values), TEXT)))

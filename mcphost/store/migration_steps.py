@@ -329,7 +329,7 @@ def m020_manual_calls(db: sqlite3.Connection) -> None:
 
 
 def m021_accepted_from(db: sqlite3.Connection) -> None:
-    """Add a column for the digest of the definition that the user replaced by accepting a tool's change.
+    """Add a column for the digest of the definition that was replaced when the user accepted a changed one.
 
     It is '' for definitions that were trusted when first seen, and for those stored by an older mcphost.
     """

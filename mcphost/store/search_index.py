@@ -1,11 +1,12 @@
 """Full-text index of messages and titles, updated in the transaction that changes them.
 
-A document id begins with the time of the message, so SQLite can find the newest matches first, or those in a period,
-without sorting. The index contains no copy of the indexed text, so a deletion must supply that text again.
+A document id begins with the time of the message, so SQLite can find the newest matches, or those in a period, without
+sorting. The index contains no copy of the indexed text, so a deletion must supply that text again.
 
-Chinese, Japanese and Korean have no spaces between words, so a run of their characters is indexed as overlapping pairs
-followed by its last character: "数据库" becomes "数据 据库 库". Any two adjacent characters are then one index term.
-Each single character is also indexed as a label, because a common character is the prefix of a large number of pairs.
+Chinese and Japanese have no spaces between words. In these scripts and in Korean, a sequence of characters is indexed
+as overlapping pairs followed by its last character: "数据库" becomes "数据 据库 库". Any two adjacent characters are then
+one index term. Each single character is also indexed as a label, because a common character is the prefix of a large
+number of pairs.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Storage of the cost of each model request, independent of conversations and their branches.
 
-Times are wall-clock times in seconds since 1970. To prevent a wrong clock from hiding a request or counting it twice,
-rows with a future time count as today's; if their time is more than MAX_CLOCK_ERROR ahead, it is corrected.
+Times are wall-clock times in seconds since 1970. If the clock was wrong, an entry may have a time in the future. It is
+then counted as an entry of today, so that it is neither missed nor counted twice. If its time is more than
+MAX_CLOCK_ERROR ahead of a new entry, it is set to the time of the new entry.
 """
 
 import sqlite3
