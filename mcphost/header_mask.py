@@ -1,4 +1,4 @@
-"""Mask for the values of configured HTTP headers, any of which may be a secret, whatever its name is."""
+"""Mask for the values of configured HTTP headers, all of which may be secrets, regardless of their names."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

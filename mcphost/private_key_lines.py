@@ -19,5 +19,5 @@ def is_full_line(line: str) -> bool:
 
 
 def is_header(line: str) -> bool:
-    """Return whether a line contains a header line of a private key in text form, or the key's checksum."""
+    """Return whether a line contains a header or the checksum of a private key in text form."""
     return _KEY_HEADER.search(line) is not None

@@ -1,4 +1,4 @@
-"""The document around a page: a heading by mcphost, the sandboxed frame, and the script that relays messages."""
+"""The document around a page: a heading from mcphost, the sandboxed frame, and the script that relays messages."""
 
 from functools import cache
 from html import escape
@@ -14,7 +14,7 @@ _NAME_LIMIT = 100
 
 
 class PagePaths(NamedTuple):
-    """The paths that the document uses, relative to the origin."""
+    """URL paths to which the document around a page refers."""
 
     page: str
     messages: str

@@ -58,7 +58,7 @@ class OAuthRegistry:
         self._logs: dict[str, MessageLog] = {}
 
     def set_log(self, server: str, log: "MessageLog | None") -> None:
-        """Add the OAuth requests for the server named *server* to *log* from now on; None keeps the log that is set."""
+        """Log later OAuth requests for the server named *server* to *log*; if *log* is None, change nothing."""
         if log is not None:
             self._logs[server] = log
 

@@ -213,7 +213,7 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """Handler for up to three "URL elicitation required" errors during one request (revision 2025-11-25)."""
+    """Handler for the error "URL elicitation required", at most three times for one request (revision 2025-11-25)."""
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: InputHandler) -> None:
         elicitation = capabilities.get("elicitation")
@@ -229,8 +229,8 @@ class UrlElicitation:
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
         """Ask the user to visit the URLs in *error*, and return whether to repeat the client's request.
 
-        Returns False if *error* has no URLs to visit, and after three repetitions. Raises ConsentDenied if the user
-        cancels or does not visit the URLs.
+        Returns False if *error* is another error or has no valid URLs, or if the request was already repeated three
+        times. Raises ConsentDenied if the user cancels or does not visit the URLs.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
             return False

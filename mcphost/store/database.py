@@ -467,7 +467,7 @@ def size_of(path: Path) -> int:
 
 
 def _file_state(path: Path) -> tuple[int, int] | None:
-    """Return the size and the time of the last change of a file, or None if there is no such file."""
+    """Return the size and the modification time of a file, or None if there is no such file."""
     try:
         status = path.stat()
     except OSError:
@@ -478,8 +478,8 @@ def _file_state(path: Path) -> tuple[int, int] | None:
 def _is_about_space(error: Exception, path: Path | None) -> bool:
     """Return whether SQLite failed with *error* because the disk is full.
 
-    If there is no space for its shared memory file, SQLite reports an I/O error; the free space on the disk of
-    *path* is then checked.
+    If there is no space for SQLite's shared-memory file, SQLite reports an I/O error. In this case, the free space on
+    the disk of *path* is checked.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code != sqlite3.SQLITE_IOERR or path is None:

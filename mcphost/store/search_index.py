@@ -4,9 +4,9 @@ A document id begins with the time of the message, so SQLite can find the newest
 sorting. The index contains no copy of the indexed text, so a deletion must supply that text again.
 
 Chinese and Japanese have no spaces between words. In these scripts and in Korean, a sequence of characters is indexed
-as overlapping pairs followed by its last character: "数据库" becomes "数据 据库 库". Any two adjacent characters are then
-one index term. Each single character is also indexed as a label, because a common character is the prefix of a large
-number of pairs.
+as overlapping pairs followed by its last character: "数据库" becomes "数据 据库 库". Any two adjacent characters are
+then one index term. Each single character is also indexed as a label, because a common character is the prefix of a
+large number of pairs.
 """
 
 import re

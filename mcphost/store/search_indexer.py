@@ -9,7 +9,7 @@ _HAS_INDEX = "SELECT 1 FROM sqlite_master WHERE name = 'search_index'"
 
 
 class SearchIndexer:
-    """Writer of the search index for messages that are not indexed yet; it recreates a damaged index."""
+    """Indexer for stored messages that are not in the search index yet; a damaged index is rebuilt."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

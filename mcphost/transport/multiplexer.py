@@ -217,7 +217,7 @@ class Multiplexer:
     async def _open_when_writable(self, request: JsonRpcRequest, exchange: PipeExchange, room: Awaitable[None]) -> None:
         """Wait for room in the pipe, at most until the exchange's deadline, and send the request.
 
-        Raises UnsentExchangeTimeout at the deadline, or the error with which the exchange failed meanwhile.
+        Raises UnsentExchangeTimeout at the deadline. If the exchange fails during the wait, its error is raised.
         """
         with anyio.move_on_after(max(0.0, exchange.deadline - asyncio.get_running_loop().time())) as scope:
             exchange.write_scope = scope

@@ -249,9 +249,10 @@ class Watchdog:
             await anyio.to_thread.run_sync(stop_stale_groups, folder)
 
     def _start(self) -> None:
-        """Start the process; end it again if the watchdog has been closed meanwhile.
+        """Start the watchdog process; end it again if `close` was called while it was starting.
 
-        Runs in a thread, whose result would be lost if asyncio cancelled the waiting task.
+        This runs in a thread. It stores the process itself, because the thread's result would be lost if asyncio
+        cancelled the waiting task.
         """
         process = _start_shell()
         with self._process_lock:
