@@ -206,7 +206,7 @@ class Database:
 
     def _describe_failure(self, error: Exception) -> StoreError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if _is_about_space(error, self._path):
+        if _is_disk_full(error, self._path):
             return self._describe_full_disk()
         if code in _UNWRITABLE_CODES:
             return StoreError(f"The {self._label} cannot be written ({error}).", _REPAIR_HINT)
@@ -292,7 +292,7 @@ class Database:
                 "Update mcphost; the file was not changed.",
             ) from error
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            if _is_about_space(error, self._path):
+            if _is_disk_full(error, self._path):
                 raise self._describe_full_disk() from error
             if isinstance(error, sqlite3.OperationalError):
                 return self._fall_back_to_memory(error)
@@ -305,7 +305,7 @@ class Database:
             return self._replace_damaged_file(self._path, damage)
         except (*DATABASE_ERRORS, OSError) as error:
             # Not _DiskFullError: there is nothing to read, and an empty store would look as if it was intact.
-            is_full = getattr(error, "errno", 0) in _FULL_ERRORS or _is_about_space(error, self._path)
+            is_full = getattr(error, "errno", 0) in _FULL_ERRORS or _is_disk_full(error, self._path)
             failure = self._describe_full_disk() if is_full else self._describe_failure(error)
             raise StoreError(failure.message, failure.hint) from error
 
@@ -475,7 +475,7 @@ def _file_state(path: Path) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _is_about_space(error: Exception, path: Path | None) -> bool:
+def _is_disk_full(error: Exception, path: Path | None) -> bool:
     """Return whether SQLite failed with *error* because the disk is full.
 
     If there is no space for SQLite's shared-memory file, SQLite reports an I/O error. In this case, the free space on
