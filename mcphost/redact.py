@@ -398,11 +398,10 @@ def is_secret_name(name: str) -> bool:
 
 
 class PrivateKeyFilter:
-    """Filter for the lines of one output that removes private keys spread over several lines.
+    """Filter for one output, line by line, that removes private keys spread over several lines.
 
-    The first line of a key is returned unchanged: `redact` removes the beginning of the key from it. The following
-    lines are removed only while they look like part of a key, because many messages only mention the first line of
-    a key.
+    The line in which a key begins is returned unchanged; `redact` removes the key from it. The following lines are
+    removed only while they look like part of a key, because many messages only mention the first line of a key.
     """
 
     def __init__(self) -> None:

@@ -72,7 +72,7 @@ def mask_members(value: Any, parent: str = "") -> Any:
 
 
 def may_have_secret_members(text: str) -> bool:
-    """Return whether `mask_members` may change the JSON *text*; this is much faster."""
+    """Return whether `mask_members` might change the JSON *text*; this check is much faster than `mask_members`."""
     return _MEMBER_HINT.search(text) is not None
 
 

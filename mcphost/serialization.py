@@ -181,7 +181,7 @@ def select_members(raw: bytes | Raw, names: Iterable[str]) -> dict[str, Raw]:
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """Return decoded JSON if it is an object, otherwise an empty one."""
+    """Return *value*, which is decoded JSON, if it is a dict, otherwise an empty dict."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
@@ -324,9 +324,9 @@ def _malformed_message(what: str, error: Exception) -> MalformedMessage:
 
 
 def _check_depth(raw: bytes | Raw | bytearray | memoryview | str, kind: Any) -> None:
-    """Check the nesting of JSON that becomes plain Python values in a value of type *kind*. Raises JsonLimitExceeded.
+    """Check the nesting of JSON if *kind* contains members that stay plain Python values. Raises JsonLimitExceeded.
 
-    Since Python 3.12 the decoder accepts far more levels than recursive functions.
+    Since Python 3.12, the decoder accepts values that are nested too deeply for recursive functions to process.
     """
     has_plain_values = _HAS_PLAIN_VALUES.get(kind)
     if has_plain_values is None:

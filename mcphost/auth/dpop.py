@@ -1,7 +1,7 @@
 """Signed JWTs: DPoP proofs (RFC 9449) and client assertions (RFC 7523).
 
-joserfc is imported on first use, because most sign-ins need no signature; code on an event loop calls `load_joserfc`
-first.
+joserfc is imported on first use, because most sign-ins need no signature. The import would block the event loop, so
+asynchronous code awaits `load_joserfc` first.
 """
 
 import base64

@@ -254,7 +254,7 @@ def uses_oauth(server: ServerConfig) -> bool:
 def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTarget:
     """Create a server's SignInTarget from its configuration: its URL, issuer, OAuth client and account.
 
-    *client_metadata_url* is used if the configuration names no URL of a client metadata document.
+    *client_metadata_url* is used if no URL of a client metadata document is configured for the server.
     """
     oauth = server.oauth
     return SignInTarget(

@@ -52,7 +52,8 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
     *supported* contains all supported capabilities, even those that *revision* does not define. `roots.listChanged` is
     declared only before revision 2026-07-28, and `tasks` only in revision 2025-11-25. `extensions` are declared in
-    revision 2026-07-28 and later, except for MCP Apps, whose servers look for it in every revision (SEP-1865).
+    revision 2026-07-28 and later; the exception is MCP Apps, which is declared in every revision, because servers
+    expect that (SEP-1865).
     """
     shaped: dict[str, Any] = {
         name: value

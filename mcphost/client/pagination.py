@@ -39,8 +39,8 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    The definitions from one server are similar: ten thousand of them are compressed to a thirtieth of their size.
-    Reading an item decompresses the block that contains it. The last decompressed block is cached, so that an
+    The definitions from one server are similar: ten thousand of them are compressed to a thirtieth of their size. To
+    read an item, the block that contains it is decompressed. The last decompressed block is cached, so that an
     iteration over all items decompresses each block only once.
     """
 

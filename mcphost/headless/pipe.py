@@ -163,7 +163,7 @@ class PipeCommands:
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Return a prompt with its arguments filled in; if `insert` is true, add its messages to the conversation.
 
-        With `insert`, the command takes effect in the order of the lines, however long the server takes.
+        With `insert`, later commands wait until the messages have been added, however long the server takes to respond.
         """
         server, name, arguments = (
             get_text(message, "server"),

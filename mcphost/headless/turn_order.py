@@ -67,9 +67,9 @@ class TurnOrder:
         return next(iter(self._waiting), None) is place
 
     def leave(self, place: "TurnPlace") -> None:
-        """Remove a place from the queue, and let the command that is now first start.
+        """Remove a place from the queue, and allow the command that is then first in the queue to start.
 
-        Does nothing to a place that was already removed.
+        Does nothing if the place was already removed.
         """
         self._waiting.pop(place, None)
         first = next(iter(self._waiting), None)

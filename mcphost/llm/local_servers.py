@@ -329,7 +329,7 @@ async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | Non
 async def _identify_with_key(url: str, key: str) -> LocalModelServer | None:
     """Identify a server that lists its models in OpenAI's format to clients that send *key*.
 
-    Returns None if the server does not.
+    Returns None if the server does not send such a list.
     """
     if not key.isascii() or not key.isprintable():
         return None
@@ -339,7 +339,7 @@ async def _identify_with_key(url: str, key: str) -> LocalModelServer | None:
 
 
 async def _identify_openai_compatible(client: JsonClient, url: str) -> LocalModelServer | None:
-    """Identify a server that lists its models in OpenAI's format; return None if the server does not."""
+    """Identify a server that lists its models in OpenAI's format; return None if it sends no such list."""
     return _parse_openai_list(url, (await client.request("GET", f"{url}/v1/models")).body)
 
 

@@ -185,7 +185,7 @@ def make_result_part(server: str, tool: str, text: str, target: str = "") -> Res
 
 
 def format_tool_name(name: str) -> str:
-    """Return the name under which a model calls a tool, such as `notes__add`, as users see it: `notes · add`."""
+    """Format the name of a tool for display: `notes__add`, the name used by models, becomes `notes · add`."""
     server, _separator, tool = name.partition("__")
     return f"{server} · {tool}" if server and tool else name
 

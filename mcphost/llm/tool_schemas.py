@@ -420,8 +420,8 @@ class _SchemaRewriter:
     def _resolve(self, schema: Json, chain: frozenset[str]) -> tuple[Json, frozenset[str]]:
         """Replace a local `$ref` with its target; a circular or broken reference is dropped.
 
-        *chain* contains the references that lead to the schema. Returns the new schema, and *chain* with the
-        references that were replaced added.
+        *chain* contains the references that lead to the schema. Returns the new schema and the new chain, which also
+        contains the references that were replaced.
         """
         for _ in range(MAX_DEPTH):
             reference = schema.get("$ref")

@@ -186,10 +186,10 @@ def _make_input(name: str, setting: BundleSetting, *, is_argument: bool, is_user
 
 
 def _defaults_of(setting: BundleSetting) -> tuple[str, ...]:
-    """Return a setting's default values as text.
+    """Return a setting's default values as text, or () if it has none or any of them cannot be used.
 
-    The result is () if there is none, or if one cannot be used: it is not a plain value, or refers to an unknown
-    variable. Only a setting with `multiple` can have several.
+    A default cannot be used if it is not a plain value or refers to an unknown variable. Only a setting with `multiple`
+    can have several defaults.
     """
     value = cast("object", setting.default)
     values = cast("list[object]", value) if isinstance(value, list) else [value]

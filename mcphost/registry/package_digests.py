@@ -157,10 +157,9 @@ def _find_obstacle(server: ServerConfig, package: PackageReference) -> str:
 
 
 def _find_unknown_option(kind: str, argv: tuple[str, ...]) -> str:
-    """Return the first option of a package runner that may be harmful, or "" if there is none.
+    """Return the first option of a package runner that is not known to be harmless, or "" if there is none.
 
-    An option may be harmful unless it is known to be harmless. *kind* is the type of the package, and *argv* the
-    command line that starts with the runner.
+    *kind* is the type of the package, and *argv* the command line that starts with the runner.
     """
     at = 1
     while at < len(argv) and argv[at].startswith("-"):

@@ -395,9 +395,10 @@ class ConversationStore:
     ) -> None:
         """Copy the messages with these *numbers* to a new conversation, together with the system prompt.
 
-        *new_id* is the id of the new conversation, and *at* is its creation time in seconds since 1970. Manual
-        calls, results of calls with a page and the index of reusable results are copied as well. The title of the copy
-        ends with *mark* in parentheses, and with a number if a conversation already has this title. Raises StoreError.
+        *new_id* is the id of the new conversation, and *at* is its creation time in seconds since 1970. Manual calls,
+        results for interactive pages of tools and the index of reusable results are copied as well. The title of the
+        copy ends with *mark* in parentheses, and with a number if a conversation already has this title. Raises
+        StoreError.
         """
         from mcphost.store.manual_calls import copy_manual_calls
         from mcphost.store.page_results import copy_page_results

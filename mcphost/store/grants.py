@@ -43,13 +43,12 @@ EXPIRED_REASON = "it expired"
 class Grant(Struct, frozen=True, kw_only=True):
     """A permission to call tools until it expires or is revoked; times are in seconds since 1970.
 
-    The grant applies to one configuration of a server (`server_digest`) and one account. `place` limits it to a
-    conversation (its id) or a project folder; "" means everywhere. `tools` maps the names of the tools that the
-    grant covered when it was created to the digests of their definitions. The user is asked again about a new tool,
-    and about a tool whose digest has changed. `suspended` is the reason why the grant is suspended, or "".
-
-    `account` is None for grants created before mcphost distinguished accounts. This account is stored in the
-    database; `rule.account` is not. If `session` is true, the grant is not stored, and ends with the program.
+    The grant applies to one configuration of a server (`server_digest`) and to one `account`, which is None for grants
+    created before mcphost distinguished accounts. Only this account is stored, not the one in `rule`. `place` limits
+    the grant to a conversation (its id) or a project folder; "" means everywhere. `tools` maps the names of the tools
+    that the grant covered when it was created to the digests of their definitions. The user is asked again about a new
+    tool, and about a tool whose digest has changed. `suspended` is the reason why the grant is suspended, or "". If
+    `session` is true, the grant is not stored, and ends when mcphost quits.
     """
 
     id: str = ""

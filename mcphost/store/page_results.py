@@ -1,4 +1,4 @@
-"""Storage of tool calls that have an interactive page, so that a later run can open the page."""
+"""Storage of calls to tools that have an interactive page, so that a later run can open the page."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -380,7 +380,7 @@ def _copy_calls(db: sqlite3.Connection, calls: list[tuple[Value, ...]], target: 
 
 
 def _copy_pages(db: sqlite3.Connection, pages: Iterator[tuple[Value, ...]], target: str) -> None:
-    """Copy the calls that have an interactive page; *pages* yields the newest first."""
+    """Copy the calls to tools that have an interactive page; *pages* yields the newest first."""
     total = 0
     for values in pages:
         match values:

@@ -83,10 +83,9 @@ def list_single_characters(text: str) -> Iterable[str]:
 
 
 def make_label(kind: str, name: str) -> str:
-    """Return the index label for something that has a name, such as a tool or server.
+    """Return the index label for a tool, server, role or result file: a single lowercase word.
 
-    *kind* is the kind of thing, such as "tool" or "server", and *name* is its name. The label is a single lowercase
-    word.
+    *kind* is "tool", "server", "role" or "file", and *name* is the name.
     """
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
 
@@ -202,7 +201,7 @@ def id_range(after: float | None, before: float | None) -> tuple[int, int]:
 
 
 def first_id_in_future(now: float) -> int:
-    """Return the least id of a document that is dated too far after *now*; see FUTURE_SECONDS."""
+    """Return the smallest id of a document that is dated too far after *now*; see FUTURE_SECONDS."""
     return first_id(now + FUTURE_SECONDS)
 
 

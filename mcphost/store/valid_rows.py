@@ -27,7 +27,10 @@ class StoreConnection(sqlite3.Connection):
 
 
 def valid_rows(cursor: sqlite3.Cursor, *types: Types) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows whose columns have these *types*, one for each column, and count the others as damaged."""
+    """Yield the rows whose values have the expected types, and count the others as damaged.
+
+    *types* contains the allowed types of each column.
+    """
     for row in cursor:
         if all(map(isinstance, row, types)):
             yield row
@@ -36,7 +39,7 @@ def valid_rows(cursor: sqlite3.Cursor, *types: Types) -> Iterator[tuple[Any, ...
 
 
 def first_valid(cursor: sqlite3.Cursor, *types: Types) -> tuple[Any, ...] | None:
-    """Return the first row whose columns have these *types*, or None if there is none."""
+    """Return the first row whose values have the expected types, or None if there is none; see `valid_rows`."""
     return next(valid_rows(cursor, *types), None)
 
 

@@ -243,7 +243,10 @@ class HttpConnectionPool:
         self._ssl_context = context
 
     def own_headers(self, body: bytes) -> tuple[tuple[str, str], ...]:
-        """Return the headers that `request` adds to those of the caller, for the log; they may contain credentials."""
+        """Return the headers that `request` adds to the caller's headers, so that they can be logged.
+
+        They may contain credentials.
+        """
         own = [("host", self._authority)]
         if self._proxy is not None and self._scheme == "http" and self._proxy_authorization:
             own.append(("proxy-authorization", self._proxy_authorization))
