@@ -430,7 +430,10 @@ class StoredSignIns:
     async def load(
         cls, options: "Options", config: "HostConfig", server: "ServerConfig", others: "Iterable[ServerConfig]"
     ) -> "StoredSignIns":
-        """Find the stored accounts that only *server* can use; *others* may include another entry of the same name."""
+        """Find the stored accounts that only *server* can use, and none of the *others*.
+
+        *others* are the other configured servers; they may include an entry with the same name in another file.
+        """
         if server.is_stdio:
             return cls((), None, None)
         from mcphost.cli.build_host import create_oauth_registry

@@ -1,4 +1,4 @@
-"""Choice of the entry that a `servers` action changes, if several files have an entry with the server's name."""
+"""Choice of the entry that a `servers` action changes if several files have an entry with the server's name."""
 
 from typing import TYPE_CHECKING
 

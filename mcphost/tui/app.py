@@ -63,10 +63,7 @@ class ServerObserver(Protocol):
         """
 
     def notice_resource_change(self, server: str, uri: str) -> None:
-        """Refresh the screen, or do so when it is shown again, because a resource has changed.
-
-        *uri* identifies the resource of *server*.
-        """
+        """Refresh the screen, now or when it is shown again, because *server* has changed the resource at *uri*."""
 
 
 @runtime_checkable

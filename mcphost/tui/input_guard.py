@@ -293,7 +293,7 @@ class InputGuardApp(App[None]):
     def restart_guards(self) -> None:
         """Restart the guard of each open question, because the terminal now shows it again.
 
-        What was typed in the shell before the program continued must not answer a question.
+        Keys that were typed in the shell while the program was suspended must not answer a question.
         """
         for screen in self._screen_stack:
             if isinstance(screen, Guarded) and screen.guard.is_shown:

@@ -87,10 +87,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         """
 
     def use_keys(self, keys: "tuple[KeyConfig, ...]") -> None:
-        """Apply the configured *keys*.
-
-        This base class does nothing; McpHostApp overrides the method.
-        """
+        """Apply the configured *keys*; McpHostApp overrides this method, which does nothing here."""
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
         """Open a screen over the chat, in place of any other non-modal screen that is open there.

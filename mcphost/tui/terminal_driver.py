@@ -226,7 +226,7 @@ class TitledTerminal(Protocol):
 
 @runtime_checkable
 class GuardedApp(Protocol):
-    """Protocol for apps with questions that must not be answered by what was typed before the user could read them."""
+    """Protocol for apps whose questions must not be answered by keys typed before the user could read them."""
 
     def restart_guards(self) -> None:
         """Make each open question ignore input for a moment, because the terminal displays it again."""

@@ -42,7 +42,7 @@ class OpenPageDialog(Dialog[bool]):
         return f"{self.details.tool}: {self.details.uri}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the dialog's body: the page, the sites that it may use, and what it can do."""
+        """Return the dialog's body: the page, the sites with which it exchanges data, and what it can do."""
         asked = self.details
         lists = (
             (_("connects to"), asked.connect),

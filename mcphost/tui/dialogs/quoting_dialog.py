@@ -1,4 +1,4 @@
-"""Base class for dialogs that quote text, possibly long, from a server or a model."""
+"""Base class for dialogs that quote text, which may be long, from a server or a model."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, TypeVar

@@ -197,7 +197,7 @@ class ConfigChangesScreen(ListScreen):
     # -- read before applying
 
     def warning(self) -> str:
-        """Return a message that states what the user must read before applying the changes, or "" if nothing."""
+        """Return a message that states what the user must still read before applying the changes, or ""."""
         unseen = sum(row not in self._seen for row in map(_key, self.entries))
         if unseen:
             return _("read to the end first: {rows} more").format(rows=unseen)

@@ -1,4 +1,4 @@
-"""Messages screen: the JSON-RPC messages and HTTP exchanges with one server, for developers of servers."""
+"""Messages screen for server developers: the JSON-RPC messages and HTTP exchanges with one server."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Log screen: the log of one server in the full width of the terminal, for developers of servers."""
+"""Log screen for server developers, which shows the log of one server across the whole terminal."""
 
 import re
 from functools import partial

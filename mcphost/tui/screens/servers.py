@@ -312,7 +312,7 @@ class ServersScreen(TypeAheadListScreen):
             self.app.push_screen(MessagesScreen(self.host, row.value), self._leave_with)  # pyright: ignore[reportUnknownMemberType]
 
     def action_log(self) -> None:
-        """Open the log of the selected server in the full width of the terminal."""
+        """Open a screen that shows the selected server's log across the whole terminal."""
         from mcphost.tui.screens.server_log import ServerLogScreen
 
         if row := self.current_row():

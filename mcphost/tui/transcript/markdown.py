@@ -138,8 +138,8 @@ def render_markdown(
 
     Tables and code may use the full width, other text at most PROSE_WIDTH columns. Tables are laid out here; other
     content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text. If
-    *continues_code* is true, the text begins with the continuation of a code block, and this part of the code gets
-    no heading. If *is_linear* is true, the cells of each table row are listed one below another.
+    *continues_code* is true, the text begins with the continuation of a code block, and this part of the code gets no
+    heading. If *is_linear* is true, the cells of each table row are listed on separate rows.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):
@@ -238,7 +238,7 @@ def _render_inline_block(build: _Builder, token: "Token", parent: "Token") -> No
 def _render_table(build: _Builder, tokens: "Sequence[Token]", index: int, *, is_linear: bool) -> int:
     """Add the table that begins with the token at *index*, and return the index of the token that closes it.
 
-    If *is_linear* is true, or the table is too wide, the cells of each row are listed one below another.
+    If *is_linear* is true, or the table is too wide, the cells of each row are listed on separate rows.
     """
     table, end = read_table(tokens, index)
     room = build.width - sum(len(rest) for _unused, rest in build.stack)
