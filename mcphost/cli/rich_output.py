@@ -134,7 +134,10 @@ def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wr
 
 
 def draw_row(cells: Sequence[str], widths: Sequence[int], *, is_header: bool = False) -> None:
-    """Print one table row with the given column widths; the last column uses the remaining width."""
+    """Print one table row with the given column widths; the last column uses the remaining width.
+
+    If *is_header* is true, the row is printed in the style of headers.
+    """
     if is_header:
         _draw_rows((), cells, widths=widths, wrap=True)
     else:

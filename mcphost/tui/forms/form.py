@@ -145,9 +145,9 @@ class Form(Column):
         """Create a form with initial *values*, which are keyed by field name.
 
         A field that is missing from *values*, or whose value is None, starts empty; its default is ignored. If
-        *shows_names* is true, the form shows the names of fields in addition to their titles, and the values of options
-        in addition to the titles of the options, because a server or a tool may choose misleading titles. If
-        *shows_whole_values* is true, each text area grows to show its whole value without scrolling.
+        *shows_names* is true, the names of fields and the values of options are shown in addition to their titles,
+        because a server or a tool may choose misleading titles. If *shows_whole_values* is true, each text area grows
+        to show its whole value without scrolling.
         """
         super().__init__(id=widget_id)
         self.fields = fields

@@ -457,7 +457,7 @@ class AttachmentScreen(Screen[None]):
             self.attachments.check_paths(message.paths, message.on_found)
 
     def on_clipboard_image_requested(self, message: ClipboardImageRequested) -> None:
-        """Attach the image in the clipboard or, if there is none, paste the text in the clipboard."""
+        """Attach the image in the system clipboard or, if there is none, paste the text last copied in this app."""
         message.stop()
         if self._host is not None:
             self.attachments.add_clipboard_image(message.on_none)

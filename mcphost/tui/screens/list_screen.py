@@ -460,7 +460,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Make the upper details pane focusable only while its content is long enough to scroll."""
+        """Make the name-value pairs in the details pane focusable only while they are long enough to scroll."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 

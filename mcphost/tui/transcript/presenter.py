@@ -102,7 +102,7 @@ class TranscriptPresenter:
 
         Each of these blocks is placed according to its time. The newest messages are shown immediately; earlier ones
         are added in the background. *on_part* is called with each part of the messages, the newest part first. *note*
-        is shown below them until the next turn.
+        is shown below the messages until the next turn.
         """
         from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, TimedBlocks, find_part
 
@@ -180,9 +180,9 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str], *, is_turn_asked: bool, is_summary_asked: bool) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* are the ids of the waiting calls. `phase` becomes "waiting for you" if there are any, if
-        *is_summary_asked* is true, or if *is_turn_asked* is true during a turn: the user is then asked about a summary,
-        or about something that the turn needs, such as the cost of a request.
+        *calls* are the ids of the waiting calls. `phase` becomes "waiting for you" if there are any, or if
+        *is_summary_asked* is true. During a turn, it does so too if *is_turn_asked* is true, for example because the
+        user is asked about the cost of a request.
         """
         waiting = _("waiting for you")
         if calls or is_summary_asked or (is_turn_asked and self.phase):

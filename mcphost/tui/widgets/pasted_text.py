@@ -88,9 +88,9 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
 class SendConfirmation:
     """Check that requires a second Enter before text that looks like a command or tool call is sent as a message.
 
-    Such text is sent instead of being run if it may have been pasted. A second Enter is required in two cases:
-    it is unclear whether the text was typed or pasted, or the command was typed after text that mcphost had
-    restored to the composer, which the user may not have noticed.
+    Such text is sent instead of being run if it may have been pasted. A second Enter is required if it is unclear
+    whether the text was typed or pasted. It is also required if the command was typed after text that mcphost had
+    restored to the composer, because the user may not have noticed that text.
     """
 
     def __init__(self) -> None:

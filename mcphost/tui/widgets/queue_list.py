@@ -61,7 +61,7 @@ class QueueList(RowList[QueueRow]):
         return keys_in_use(self).fill(hint, in_sentence=False)
 
     def render_row(self, number: int, row: QueueRow, width: int) -> Content:
-        """Return the beginning of a message, and a × that removes it unless it was passed on."""
+        """Return the beginning of a message, and a × that removes it unless the running turn already has it."""
         is_chosen = self.has_focus and number == self.index
         said = f"{_(_PREFIXES[row.is_steering, row.has_attachments])}{clean_line(row.text, 200)}"
         content = Content(said).truncate(width - 6, ellipsis=True)
