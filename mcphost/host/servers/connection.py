@@ -268,10 +268,7 @@ class ServerConnection:
         self._status.set_failed(why, by_user=True)
 
     def restart(self, why: str = "") -> None:
-        """Close the connection and open a new one; `session` then waits for the new session.
-
-        *why* is the reason shown in the server's status.
-        """
+        """Close the connection and open a new one, for which `session` waits; *why* is shown as the reason."""
         self._is_stopped = False
         self._forget_session()
         if self.is_started:
