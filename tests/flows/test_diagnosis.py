@@ -172,6 +172,33 @@ async def test_a_server_that_is_not_approved_is_not_started(open_host: OpenHost,
     assert not mark.exists()
 
 
+async def test_the_address_of_a_server_that_is_not_approved_is_neither_looked_up_nor_contacted(
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[Any] = []
+    look_up = socket.getaddrinfo
+
+    def record(*request: Any, **more: Any) -> Any:
+        looked_up.append(request[0])
+        return look_up(*request, **more)
+
+    contacts: list[int] = []
+
+    async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        contacts.append(1)
+        writer.close()
+
+    monkeypatch.setattr(socket, "getaddrinfo", record)
+    monkeypatch.setenv("DIAGNOSED_SECRET", "127.0.0.1")
+    async with serve(count) as port:
+        entry = {"url": f"http://${{DIAGNOSED_SECRET}}:{port}/mcp"}
+        (server,) = parse_servers({"mcpServers": {"x": entry}}, str(tmp_path / ".mcp.json"), "project", lambda _: None)
+        async with open_host(servers=(server,)) as host:
+            steps = [step async for step in diagnose_server(host.servers, "x")]
+    assert (looked_up, contacts) == ([], [])
+    check(steps, "approval", "was not contacted", "mcphost servers trust x")
+
+
 async def test_what_a_server_says_is_shown_without_control_characters_and_bounded(
     open_host: OpenHost, tmp_path: Path
 ) -> None:

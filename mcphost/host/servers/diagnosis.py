@@ -34,8 +34,9 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
     """Diagnose a server and yield the result of each step; stop after the first failed step.
 
     *provider* is the provider of the selected model, whose rules the tools are checked against; "" for none. A server
-    that is not approved is not started. No second connection is opened: the host's own connection to the server is
-    used. Raises UsageError for an unknown name.
+    that is not approved is neither started nor contacted, and its host name is not looked up: the name may contain a
+    variable's value. The host's own connection to the server is used for its lists. Raises UsageError for an unknown
+    name.
     """
     config = servers.find(name).config
     if config.disabled:
@@ -49,23 +50,10 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
         yield make_step("configuration", "failed", error.message, error.hint)
         return
     yield make_step("configuration", "ok", config.file)
-    async for step in _check_target(target):
+    async for step in _check_target(servers, name, target):
         yield step
         if step.status == "failed":
             return
-    try:
-        is_approved = await servers.is_approved(name)
-    except McpHostError as error:
-        yield make_step("approval", "failed", error.message, error.hint)
-        return
-    if not is_approved:
-        yield make_step(
-            "approval",
-            "failed",
-            "The server is not approved, so it was not started.",
-            f"Read what it runs, and approve it: mcphost servers trust {quote(name)}",
-        )
-        return
     began = time.monotonic()
     try:
         view = await servers.ensure_ready(name)
@@ -83,13 +71,45 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
         yield step
 
 
-async def _check_target(target: ServerConfig) -> AsyncIterator[DiagnosisStep]:
+async def _check_target(servers: Servers, name: str, target: ServerConfig) -> AsyncIterator[DiagnosisStep]:
+    """Check a server's program or address, and its approval: before any use of the network, but after file checks."""
     if target.is_stdio:
         for step in check_program(target):
             yield step
-    else:
-        async for step in check_address(target):
-            yield step
+            if step.status == "failed":
+                return
+        problem = await _find_approval_problem(servers, name, is_stdio=True)
+        if problem is not None:
+            yield problem
+        return
+    problem = await _find_approval_problem(servers, name, is_stdio=False)
+    if problem is not None:
+        yield problem
+        return
+    async for step in check_address(target):
+        yield step
+
+
+async def _find_approval_problem(servers: Servers, name: str, *, is_stdio: bool) -> DiagnosisStep | None:
+    try:
+        is_approved = await servers.is_approved(name)
+    except McpHostError as error:
+        return make_step("approval", "failed", error.message, error.hint)
+    if is_approved:
+        return None
+    if is_stdio:
+        return make_step(
+            "approval",
+            "failed",
+            "The server is not approved, so it was not started.",
+            f"Read what it runs, and approve it: mcphost servers trust {quote(name)}",
+        )
+    return make_step(
+        "approval",
+        "failed",
+        "The server is not approved, so it was not contacted.",
+        f"Read its address, and approve it: mcphost servers trust {quote(name)}",
+    )
 
 
 def _explain(target: ServerConfig, view: ServerView, error: McpHostError) -> DiagnosisStep:
