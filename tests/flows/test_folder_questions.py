@@ -5,6 +5,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcphost.config.schema import RootConfig, ServerConfig
+from mcphost.host.questions.questions import ShareOnce, ShareRoots
+from tests.fakes.frontend import ScriptedFrontend
+from tests.flows.conftest import OpenHost
 from tests.flows.program import PipeClient, Program
 
 SERVER = str(Path(__file__).parent / "roots_server.py")
@@ -166,3 +174,32 @@ def test_a_flood_of_questions_about_folders_asks_once_and_writes_few_rows(progra
         assert len(question_events(pipe)) == 1
         pipe.end()
     assert len(json.loads(program.text("audit", "--json", "--kind", "roots"))["rows"]) <= 3
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["removed", "stopped"])
+async def test_a_server_that_ended_while_it_waited_for_folders_is_in_no_later_question(
+    open_host: OpenHost, tmp_path: Path, how: str
+) -> None:
+    one, two = (
+        ServerConfig(name=name, command=sys.executable, args=(SERVER, *arguments), source="flag")
+        for name, arguments in (("one", ("start",)), ("two", ()))
+    )
+    frontend = ScriptedFrontend(ShareOnce())
+    roots = (RootConfig(str(tmp_path)),)
+    async with open_host(frontend=frontend, servers=(one, two), roots=roots) as host:
+        await host.servers.ensure_ready("one")
+        waiting = host.servers.find("one").request_handler.root_sharing
+        with anyio.fail_after(20):
+            while not waiting.held_count:
+                await anyio.lowlevel.checkpoint()
+            if how == "removed":
+                host.servers.remove("one")
+            else:
+                host.servers.stop("one")
+            while waiting.held_count:
+                await anyio.lowlevel.checkpoint()
+            await host.tools.call("two", "ask", {})
+    (question,) = frontend.asked
+    assert isinstance(question, ShareRoots)
+    assert (question.server, question.askers) == ("two", ())

@@ -129,6 +129,7 @@ class RootSharing:
         self._asking_count = 0
         self._preparing_count = 0
         self._is_answer_pending = False
+        self._has_ended = False
         self._decision_count = 0
         self._needs_relisting = False
         self._wakeup = anyio.Event()
@@ -148,9 +149,14 @@ class RootSharing:
 
     async def begin_connection(self) -> None:
         """Discard the previous connection's open questions, and load the stored answers. Raises StoreError."""
-        self._is_answer_pending = self._needs_relisting = False
+        self._is_answer_pending = self._needs_relisting = self._has_ended = False
         if not self._can_ask:
             self.has_answers = bool((await self._inspect_folders()).approved)
+
+    def end_connection(self) -> None:
+        """Forget the server's open requests, so that no later question names a server that has ended."""
+        self._has_ended = True
+        self._is_ready = self._is_answer_pending = self._needs_relisting = False
 
     def mark_ready(self) -> None:
         """Mark the server as ready for requests.
@@ -198,9 +204,9 @@ class RootSharing:
         """Handle the server's cancellation of its roots request.
 
         The prompt that asks the user which folders to share is postponed until the next tool call, resource read or
-        prompt request.
+        prompt request. Nothing is postponed if the connection has ended.
         """
-        self._is_answer_pending = True
+        self._is_answer_pending = not self._has_ended
 
     @property
     def _can_ask(self) -> bool:
@@ -282,7 +288,7 @@ class RootSharing:
             is_needed = await self._wait_until_needed()
         finally:
             self.held_count -= 1
-            self._is_answer_pending = self._is_answer_pending or not is_needed
+            self._is_answer_pending = not self._has_ended and (self._is_answer_pending or not is_needed)
         return is_needed
 
     async def _wait_until_needed(self) -> bool:
@@ -474,8 +480,8 @@ class RootSharing:
         finally:
             # The next session's server has not received any roots.
             self._sent_roots = self._recorded_roots = self._sent_version = None
-            self._is_ready = self._is_answer_pending = self._needs_relisting = False
             self._once_replies_left = 0
+            self.end_connection()
 
 
 async def _send_list_changed(session: Session, warn: Callable[[str], None]) -> None:

@@ -459,6 +459,7 @@ class ServerConnection:
             return self._set_failed(error, ready_at)
         finally:
             self._forget_session()
+            self.request_handler.root_sharing.end_connection()
             self.log_buffer.end_attempt()
             if silence_timer is not None:
                 silence_timer.cancel()
