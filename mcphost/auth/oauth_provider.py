@@ -284,14 +284,15 @@ class OAuthProvider:
     async def _join_running_sign_ins(self, scopes: tuple[str, ...]) -> StoredSignIn | None:
         """Wait for sign-ins in other tasks; return the result, or None if none of them requested *scopes*.
 
-        Does not await anything after the last one has ended, so that the caller can start its own sign-in before
-        another task does. Raises SignInRequired.
+        If it returns None, no sign-in runs, and nothing was awaited since the last one ended, so the caller can start
+        its own. Raises SignInRequired.
         """
-        has_joined = False
-        while not has_joined and self._shared_sign_in is not None:
+        while self._shared_sign_in is not None:
             has_joined = await self._join_sign_in(self._shared_sign_in)
-        joined = self.current_sign_in if has_joined else None
-        return joined if joined is not None and joined.has_requested(scopes) else None
+            joined = self.current_sign_in if has_joined else None
+            if joined is not None and joined.has_requested(scopes):
+                return joined
+        return None
 
     async def _run_sign_in(
         self,
@@ -308,6 +309,8 @@ class OAuthProvider:
                 self._client_grant, self._http, select_challenge(refusal.www_authenticate)
             )
             return
+        if self._shared_sign_in is not None:
+            raise AssertionError("another sign-in runs; its waiters would be told how this one ended")
         shared = self._shared_sign_in = _SharedSignIn()
         try:
             if self.current_sign_in is None and not refusal.authorization and await self._unlock_and_load():

@@ -1,6 +1,6 @@
 """Tests that sign-ins, refreshes and sign-outs of one account at the same time do not undo each other."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -188,3 +188,62 @@ async def test_a_login_that_waits_for_another_sign_in_asks_for_the_scopes_that_o
     assert "write" not in results["read"]
     assert {"read", "write"} <= set(results["write"])
     assert len(user.urls) == 2
+
+
+class ThirdQuestionLater(BrowserUser):
+    """A user who leaves the third question open until `go` is set, and then declines it."""
+
+    asked_third: anyio.Event
+    go: anyio.Event
+
+    async def sign_in(self, **asked: Any) -> str | None:
+        if len(self.urls) < 2:
+            return await super().sign_in(**asked)
+        self.asked_third.set()
+        await self.go.wait()
+        self.visit = False
+        await super().sign_in(**asked)
+        return None
+
+
+async def test_a_request_that_waits_for_a_sign_in_is_told_how_that_one_ended_and_not_a_later_one() -> None:
+    """Two logins that both waited for a sign-in without their scopes start their own one after the other."""
+    user = ThirdQuestionLater(visit=False)
+    user.asked_third, user.go = anyio.Event(), anyio.Event()
+    outcomes: dict[str, str] = {}
+    async with run_gated_peer() as peer:
+        auth = create_oauth(peer, user)
+        peer.go, peer.reached = anyio.Event(), anyio.Event()
+
+        async def record(name: str, work: Awaitable[object]) -> None:
+            try:
+                await work
+                outcomes[name] = "signed in"
+            except SignInRequired as error:
+                outcomes[name] = error.message
+
+        async def visit(url: str) -> None:
+            async with httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False) as browser:
+                await browser.get(url)
+
+        async with anyio.create_task_group() as tasks:
+            for scope in ("write", "admin"):
+                tasks.start_soon(record, scope, auth.login(scopes=(scope,)))
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(auth.sign_in, AuthChallenge(401, "Bearer", ""))
+            await user.asked.wait()
+            peer.go.set()
+            await anyio.wait_all_tasks_blocked()
+            user.asked = anyio.Event()
+            await visit(user.urls[0])
+            await user.asked.wait()
+            assert auth.current_sign_in is not None
+            refusal = AuthChallenge(401, "Bearer", auth.current_sign_in.tokens.authorization)
+            tasks.start_soon(record, "request", auth.sign_in(refusal))
+            await anyio.wait_all_tasks_blocked()
+            await visit(user.urls[1])
+            await user.asked_third.wait()
+            assert outcomes.pop("request", "still waits for a sign-in that is not its own") == "signed in"
+            user.go.set()
+    assert sorted(outcomes) == ["admin", "write"]
+    assert list(outcomes.values()) == ["signed in", "You did not sign in to 'peer'."]
