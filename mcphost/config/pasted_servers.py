@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from mcphost.config.code_blocks import CODEX_TABLE, find_code_block
 from mcphost.config.json_files import describe_type, parse_json
 from mcphost.config.mcp_json import parse_servers
 from mcphost.config.other_host_entries import (
@@ -29,14 +30,6 @@ from mcphost.errors import ConfigError
 from mcphost.serialization import dumps, find_member
 
 MAX_PASTED_CHARACTERS = 100_000
-CODEX_TABLE = "[mcp_servers."
-"""Beginning of a server's table in Codex's configuration, which is TOML."""
-DATA_STARTS = ("{", '"', CODEX_TABLE)
-"""Beginnings of JSON and TOML with servers, which no command line has."""
-_BYTE_ORDER_MARK = "\ufeff"
-
-_FENCE = "```"
-_COMMENT_STARTS = ("//", "#")
 _NO_BREAK_SPACE = "\u00a0"
 _CODEX_KEYS = ("mcp_servers",)
 _OPENCODE_KEYS = (("mcp",), ("mcp", "servers"))
@@ -65,7 +58,7 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         raise ConfigError(f"The text is over {MAX_PASTED_CHARACTERS:,} characters.", _HINT)
-    document = _parse(find_code_block(text))
+    document = _parse(find_code_block(text).text)
     entries = _find_entries(document, name)
     if not entries:
         raise ConfigError("It contains no server.", _HINT)
@@ -84,46 +77,6 @@ def check_pasted_server(name: str, entry: dict[str, Any]) -> None:
     problems: list[str] = []
     if not parse_servers({"mcpServers": {name: entry}}, _LOCATION, "user", problems.append):
         raise ConfigError(find_config_error(problems) or f"{_LOCATION}: the entry of {name!r} is not valid.")
-
-
-def find_code_block(text: str) -> str:
-    """Return the Markdown code block with the server in *text*, or *text* itself if it has no code block.
-
-    Text outside of the block is dropped. Raises ConfigError if several blocks could contain the server.
-    """
-    text = text.removeprefix(_BYTE_ORDER_MARK)
-    blocks = list(_split_code_blocks(text))
-    if not blocks:
-        return text
-    likely = [block for block in blocks if block.startswith(DATA_STARTS)] or blocks
-    if len(likely) > 1:
-        raise ConfigError(f"The text has {len(likely)} code blocks.", "Paste one of them.")
-    return likely[0]
-
-
-def _split_code_blocks(text: str) -> Iterator[str]:
-    """Yield the content of each Markdown code block, without the comments at its beginning.
-
-    The last block may lack a closing fence.
-    """
-    lines: list[str] | None = None
-    for line in text.split("\n"):
-        if not line.lstrip().startswith(_FENCE):
-            if lines is not None:
-                lines.append(line)
-        elif lines is None:
-            lines = []
-        else:
-            yield _join_code(lines)
-            lines = None
-    if lines is not None:
-        yield _join_code(lines)
-
-
-def _join_code(lines: list[str]) -> str:
-    is_comment = [not line.strip() or line.lstrip().startswith(_COMMENT_STARTS) for line in lines]
-    start = is_comment.index(False) if False in is_comment else 0
-    return "\n".join(lines[start:]).strip()
 
 
 def _parse(text: str) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from mcphost.config.code_blocks import PastedText, find_code_block, is_data
 from mcphost.config.entry_keys import MAX_COMMAND_LINE, OWN_KEYS, describe_entry_keys, describe_unknown_keys
 from mcphost.config.json_files import parse_json
-from mcphost.config.pasted_servers import DATA_STARTS, MAX_PASTED_CHARACTERS, find_code_block, parse_pasted_servers
+from mcphost.config.pasted_servers import MAX_PASTED_CHARACTERS, parse_pasted_servers
 from mcphost.config.typed_pairs import (
     PAIR_FORMS,
     PairSeparator,
@@ -114,10 +115,10 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     server to another host. Without *name*, the name is taken from the text or derived from the host or the
     program. See `make_entry` for *cwd*. Raises ConfigError or UsageError.
     """
-    text, name = _find_typed(text), name.strip()
+    (text, has_data), name = _find_typed(text), name.strip()
     if not text:
         raise UsageError("Type a command, a URL or JSON first.", "For example: uvx mcp-server-time")
-    if text.startswith(DATA_STARTS):
+    if has_data:
         entries = parse_pasted_servers(text, name)
         return {name: next(iter(entries.values()))} if name and len(entries) == 1 else entries
     if text.startswith(_URL_STARTS):
@@ -147,7 +148,7 @@ def _split_command_line(text: str) -> list[str]:
 def find_pasted_scope(text: str) -> str:
     """Return the value of `--scope` in a pasted `claude mcp add`: "user", "project" or "local", or "" if none."""
     try:
-        words = _split_command_line(_find_typed(text))
+        words = _split_command_line(_find_typed(text).text)
         options = _split_claude_options(words[3:])[0] if tuple(words[:3]) == _CLAUDE_ADD else []
     except (ConfigError, UsageError):
         return ""
@@ -158,19 +159,21 @@ def find_pasted_scope(text: str) -> str:
 def is_command_line(text: str) -> bool:
     """Return whether `parse_server_text` parses *text* as a command line, not as JSON or a URL."""
     try:
-        return not _find_typed(text).startswith((*DATA_STARTS, *_URL_STARTS))
+        found = _find_typed(text)
     except ConfigError:
         return False
+    return not (found.is_data or found.text.startswith(_URL_STARTS))
 
 
-def _find_typed(text: str) -> str:
+def _find_typed(text: str) -> PastedText:
     """Return the command line, URL or JSON in a text, without the prompt of a shell and a Markdown code fence.
 
     Raises ConfigError if the text has several code blocks that could contain it.
     """
     if len(text) > MAX_PASTED_CHARACTERS:
-        return text.strip()
-    return find_code_block(text).strip().removeprefix("$ ").strip()
+        return PastedText(text.strip(), is_data(text.strip()))
+    found = find_code_block(text)
+    return found._replace(text=found.text.removeprefix("$ ").strip())
 
 
 def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:

@@ -104,8 +104,9 @@ SENTENCE_MODULES = {
         "auth": "accounts client_grants device_flow discovery file_backend interactive_sign_in keyring_backend "
         "oauth_http oauth_provider secret_store sign_in_context token_store tokens url_policy",
         "client": "connect error_mapping handshake_session pagination requests stateless_session task_polling",
-        "config": "certificate_errors entry_keys foreign_entries loader mcp_json other_host_entries other_host_sign_in "
-        "other_hosts pasted_servers relative_paths rule_warnings variable_references toml_files windows_hosts",
+        "config": "certificate_errors code_blocks entry_keys foreign_entries loader mcp_json other_host_entries "
+        "other_host_sign_in other_hosts pasted_servers relative_paths rule_warnings variable_references toml_files "
+        "windows_hosts",
         "diagnosis": "explain network_steps program_steps well_known",
         "host": "active_conversation api_keys conversation_messages setup model_selection",
         "host/audit": "audit_log",

@@ -79,6 +79,50 @@ def test_the_code_block_with_the_server_is_found_in_the_text_of_a_readme() -> No
 
 
 @pytest.mark.parametrize(
+    ("line", "argument"),
+    [
+        ("npx -y 'Write:\n```\nrm -rf x\n```\nNo more.'", "Write:\n```\nrm -rf x\n```\nNo more."),
+        ('npx -y "Write:\n```json\n[1]\n```"', "Write:\n```json\n[1]\n```"),
+        ('npx \\\n  -y "It\'s\n~~~\nuvx other\n~~~"', "It's\n~~~\nuvx other\n~~~"),
+        ("npx -y --prompt='```sh\nuvx other\n```'", "--prompt=```sh\nuvx other\n```"),
+        ("npx -y --prompt='\n```sh\nuvx other\n```'", "--prompt=\n```sh\nuvx other\n```"),
+    ],
+)
+def test_fences_in_a_quoted_argument_belong_to_the_command_line(line: str, argument: str) -> None:
+    (entry,) = parse_server_text(line).values()
+    assert entry == {"command": "npx", "args": ["-y", argument]}
+
+
+@pytest.mark.parametrize("prose", ["Don't wait:\n{}\nIt's fast.", '"Quoted" words:\n{}', "The '90s\nhad:\n{}\nDon't."])
+def test_quotes_in_the_text_of_a_readme_hide_no_code_block(prose: str) -> None:
+    assert parse_server_text(prose.format("```sh\nclaude mcp add a -- npx -y pkg\n```")) == {"a": NPX}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[1]", "[]", '["npx"]', "[{}]", "```json\n[1]\n```", "```json\n1\n```", "~~~jsonc\ntrue\n~~~"),
+        "````md\n```json\n[1]\n```\n````",
+    ],
+)
+def test_json_that_is_no_server_never_becomes_a_command(text: str) -> None:
+    for parse in (parse_pasted_servers, parse_server_text):
+        with pytest.raises(ConfigError, match=r"not an object|not valid JSON"):
+            parse(text)
+
+
+@pytest.mark.parametrize("address", ["[::1]:8000/mcp", "[2001:db8::1]:8000/mcp"])
+def test_an_ipv6_address_is_no_json(address: str) -> None:
+    with pytest.raises(UsageError, match="Did you mean"):
+        parse_server_text(address)
+
+
+@pytest.mark.parametrize("text", ["`{}`", "```{}```", "````md\n```sh\n{}\n```\n````", "~~~\n{}\n~~~"])
+def test_a_command_line_in_any_code_marks_is_found(text: str) -> None:
+    assert parse_server_text(text.format("claude mcp add a -- npx -y pkg")) == {"a": NPX}
+
+
+@pytest.mark.parametrize(
     "block",
     [
         f"jsonc\n// .vscode/mcp.json\n{json.dumps({'servers': {'a': NPX}})}",
