@@ -144,6 +144,8 @@ class Account(Struct, frozen=True, kw_only=True):
     account: str = ""
     scopes: tuple[str, ...] = ()
     expires: float = 0
+    issued: float = 0
+    """When the access token was issued, in seconds since 1970; 0 if an early version of mcphost stored it."""
     monotonic_expiry: float = field(default=0, name="ends")
     """When the token expires, in seconds of `suspend_aware_time`; 0 if this process has not used the token yet."""
     is_renewable: bool = field(default=False, name="renews")
@@ -180,6 +182,13 @@ class Account(Struct, frozen=True, kw_only=True):
         if self.monotonic_expiry:
             return self.monotonic_expiry - suspend_aware_time()
         return self.expires - (time.time() if now is None else now)
+
+    def has_future_issue(self, now: float | None = None) -> bool:
+        """Return whether the token seems to be issued in the future: the clock was set back, and its age is unknown.
+
+        *now* is the wall-clock time in seconds since 1970. The result is False if `monotonic_expiry` is known.
+        """
+        return not self.monotonic_expiry and self.issued - (time.time() if now is None else now) > CLOCK_SLACK
 
     @property
     def name(self) -> str:

@@ -78,6 +78,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
             account=self.account,
             scopes=tokens.scopes or self.requested_scopes,
             expires=tokens.expires,
+            issued=tokens.issued,
             monotonic_expiry=tokens.monotonic_expiry,
             is_renewable=bool(tokens.refresh) or place == FETCHED_ON_DEMAND,
             client_kind=self.client.kind,
@@ -248,7 +249,8 @@ class TokenStore:
         sign_in = self._sign_ins.get(entry.entry_name)
         if sign_in is None:
             return entry
-        return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
+        tokens = sign_in.tokens
+        return replace(entry, expires=tokens.expires, issued=tokens.issued, monotonic_expiry=tokens.monotonic_expiry)
 
     async def _is_outdated(self, known: StoredSignIn) -> bool:
         """Return whether the index file lists a token other than *known* for the same account and issuer.

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +46,23 @@ async def test_a_search_finds_messages_while_it_is_typed_and_shows_them(run: Run
         await driver.until(lambda: "Nothing found." in driver.text())
         driver.app.screen.query_one("#search", Input).value = ""
         await driver.until(lambda: "3 conversations" in driver.text())
+
+
+async def test_conversations_dated_after_today_have_a_heading_that_says_so(run: Run) -> None:
+    """The clock was set back, so a weekday and a date would seem to be earlier ones."""
+    async with run() as driver:
+        store = ConversationStore(driver.host.database)
+        now = datetime.now().astimezone()
+        noon = now.replace(hour=12, minute=0)
+        for name, at in (("today", now), ("later", noon + timedelta(days=3)), ("years", noon + timedelta(days=700))):
+            await store.append(
+                name, Message(role="user", parts=(TextPart(name),), at=at.timestamp()), title=name, model="m"
+            )
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "3 conversations" in driver.text())
+        lines = [line.strip(" │▌>") for line in driver.text().splitlines()]
+        headings = [line for line in lines if line.startswith(("Today", "A date in the future", "Yesterday"))]
+        assert [heading.split("  ")[0] for heading in headings] == ["Today", "A date in the future"]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ def describe_validity(account: "Account", now: float | None = None, translate: C
         return translate(N_("with no known expiry"))
     if validity(account, now) == "ended":
         return translate(N_("expired: sign in again"))
+    if account.has_future_issue(now):
+        return translate(N_("for an unknown time, because this machine's clock was set back"))
     minutes = int(account.seconds_left(now) // 60)
     if minutes > _MAX_PLAUSIBLE_MINUTES and not account.monotonic_expiry:
         return translate(N_("for over three years, if this machine's clock is right"))

@@ -80,6 +80,8 @@ def _name_day(seconds: float, today: datetime) -> str:
     if day is None:
         return _("a time out of range")
     age = (today.date() - day.date()).days
+    if age < 0:  # the clock was set back
+        return _("A date in the future")
     return {0: _("Today"), 1: _("Yesterday")}.get(age) or f"{_(_WEEKDAYS[day.weekday()])}, {day:%Y-%m-%d}"
 
 

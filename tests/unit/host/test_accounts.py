@@ -160,6 +160,15 @@ def test_the_lifetime_of_a_sign_in_is_shown_in_words_and_never_negative(
     assert (validity(account, 1000), describe_validity(account, 1000)) == (valid, words)
 
 
+@pytest.mark.parametrize("years", [1 / 365, 2])
+def test_a_sign_in_of_a_clock_that_was_set_back_is_not_shown_as_valid_for_that_long(years: float) -> None:
+    issued = 1_000 + years * 365 * 86_400
+    account = Account(server="s", url="u", issuer="i", issued=issued, expires=issued + 3_600)
+    assert describe_validity(account, 1_000) == "for an unknown time, because this machine's clock was set back"
+    assert describe_validity(account, issued - 60) == "for 61 more minutes", "two machines' clocks may differ a little"
+    assert describe_validity(account, issued + 600) == "for 50 more minutes"
+
+
 @pytest.mark.parametrize("revision", BOTH_ERAS)
 @pytest.mark.parametrize("ask", [form_request(), url_request("https://a.example/"), sampling_request(), ROOTS])
 async def test_server_requests_name_the_account_in_use(revision: str, ask: Any, tmp_path: Path) -> None:
