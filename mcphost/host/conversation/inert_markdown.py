@@ -2,8 +2,8 @@
 
 The result loads no external content, hides no text, and cannot be mistaken for another part of the document.
 Renderers differ, so text is left unchanged only if all of them treat it as code: fenced blocks, which are
-closed here if necessary, and code spans within one line. Elsewhere, images become links, HTML becomes text, and
-headings become smaller.
+closed here if necessary, and code spans within one line. An indented code block outside of a list becomes a fenced
+one. Elsewhere, images become links, HTML becomes text, and headings become smaller.
 """
 
 import re
@@ -19,6 +19,8 @@ _FENCE = re.compile(r"^([ \t]*+)(`{3,}+(?=[^`]*$)|~{3,}+)(.*)")
 _INNER_FENCE = re.compile(r"`{3,}+(?=[^`]*$)|~{3,}+")
 _HEADING = re.compile(r"^((?:[ \t]*+(?:>|[-*+]|\d{1,9}[.)]))*+[ \t]*+)(#{1,6})(?=[ \t]|$)")
 """A heading, which may be in quotes and items of lists; a line that is indented like code is lowered, too."""
+_LIST_ITEM = re.compile(r"[ \t>]*+(?:[-*+]|\d{1,9}[.)])(?=[ \t]|$)")
+_CODE_INDENT = 4
 _UNDERLINE = re.compile(r"[ \t]*+(?:=+|-+)[ \t]*$")
 _QUOTED_UNDERLINE = re.compile(r"((?:[ \t]*+>)++[ \t]*+)((?:=+|-+)[ \t]*)$")
 _TABLE_RULE = re.compile(r"[ \t>|:\d.)*+-]+$")
@@ -55,12 +57,16 @@ class _Converter:
         self._paragraph: list[str] = []
         self._fence = ""
         self._indent = 0
+        self._is_in_list = False
+        self._indented: list[str] = []
+        """The lines of the open indented code block, without its indentation."""
 
     def convert(self, lines: list[str]) -> list[str]:
         """Return the lines of a text converted to Markdown that is safe to embed in a document."""
         for line in lines:
-            if not (self._fence and self._add_code(line)):
+            if not ((self._fence and self._add_code(line)) or self._add_indented_code(line)):
                 self._add_text(line)
+        self._end_indented_code()
         self._end_paragraph()
         self._end_code()
         return self._out
@@ -91,7 +97,37 @@ class _Converter:
             self._out.append(f"{' ' * self._indent}{self._fence}")
             self._fence = ""
 
+    def _add_indented_code(self, line: str) -> bool:
+        """Add a line to an indented code block, or start one; return False if the line is not part of one.
+
+        In a list, the same indentation may belong to the text of an item, so nothing there is taken for code.
+        """
+        expanded = _expand_indentation(line)
+        is_blank = not expanded.strip()
+        is_indented = not is_blank and expanded.startswith(" " * _CODE_INDENT)
+        if self._indented and not (is_blank or is_indented):
+            self._end_indented_code()
+            return False
+        follows_text = bool(self._paragraph or (self._out and self._out[-1]))
+        if not self._indented and (not is_indented or self._is_in_list or follows_text or _FENCE.match(line)):
+            return False
+        self._indented.append(expanded[_CODE_INDENT:])
+        return True
+
+    def _end_indented_code(self) -> None:
+        if not self._indented:
+            return
+        code = "\n".join(self._indented)
+        content = code.rstrip("\n")
+        fence = "`" * max((3, *(len(run) + 1 for run in _BACKTICKS.findall(content))))
+        self._out += [fence, *content.split("\n"), fence, *[""] * (len(code) - len(content))]
+        self._indented = []
+
     def _add_text(self, line: str) -> None:
+        if _LIST_ITEM.match(line):
+            self._is_in_list = True
+        elif not self._paragraph and line.strip(_BLANKS) and line[0] not in _BLANKS:
+            self._is_in_list = False
         if fence := _FENCE.match(line):
             self._end_paragraph()
             self._indent, self._fence = len(fence[1].expandtabs(4)), fence[2]

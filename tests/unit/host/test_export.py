@@ -184,6 +184,15 @@ def test_no_message_loads_hides_or_imitates_anything_in_markdown(has_tables: boo
         ("- a\n  ```\n  b\n![x](y)", "- a\n  ```\n  b\n  ```\n\\![x](y)"),
         ("[a]: http://a.example", "[a]\\: http://a.example"),
         ("The type of `x[0]: y` is `T`", None),
+        (
+            "Run:\n\n    # all of it\n    cat <a> ![x](y)\n\n    ls",
+            "Run:\n\n```\n# all of it\ncat <a> ![x](y)\n\nls\n```",
+        ),
+        ("\t# a\n\n\nText", "```\n# a\n```\n\n\nText"),
+        ("    ``` is `a`\n    x", "````\n``` is `a`\nx\n````"),
+        ("- a\n\n      # b\n\nText\n\n    # c", "- a\n\n      ### b\n\nText\n\n```\n# c\n```"),
+        ("1. a\nb\n\n    # c", "1. a\nb\n\n    ### c"),
+        ("Text\n    # a", "Text\n    ### a"),
     ],
 )
 def test_ordinary_markdown_stays_as_it_is_in_an_export(text: str, shown: str | None) -> None:
