@@ -9,7 +9,7 @@ import datetime as dt
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from mcphost import unicode_forms
@@ -540,12 +540,26 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
         if sent not in found:
             found[sent] = EarlierPrompt(message.text, search_index.time_of(document), conversation, title, copies)
         elif copies:
-            found[sent] = replace(found[sent], copies=(*found[sent].copies, *copies)[:_MAX_COPIES])
+            moved = _move_copies(copies, message.text, found[sent].text)
+            found[sent] = replace(found[sent], copies=(*found[sent].copies, *moved)[:_MAX_COPIES])
         if len(found) == MAX_PROMPTS or size > MAX_READ_BYTES:
             break
     has_more = read == MAX_READ or len(found) == MAX_PROMPTS or size > MAX_READ_BYTES
     notes = (*query.notes, search_index.STILL_INDEXING) if has_pending(db) else query.notes
     return EarlierPrompts(tuple(found.values()), has_more, notes)
+
+
+def _move_copies(copies: Iterable[CopiedText], text: str, other: str) -> Iterator[CopiedText]:
+    """Yield copied parts of *text* at their positions in *other*, which differs only in white space at its ends.
+
+    Positions outside of *other* are left out, and copies that have no other positions.
+    """
+    shift = (len(other) - len(other.lstrip())) - (len(text) - len(text.lstrip()))
+    for copied in copies:
+        moved = ((max(0, first + shift), min(len(other), end + shift)) for first, end in copied.spans)
+        spans = tuple((first, end) for first, end in moved if first < end)
+        if spans or not copied.spans:
+            yield replace(copied, spans=spans)
 
 
 def _find_copies(message: Message) -> Iterator[CopiedText]:

@@ -12,6 +12,7 @@ import pytest
 
 from mcphost import unicode_forms
 from mcphost.llm.messages import (
+    CopiedText,
     ImagePart,
     Message,
     Part,
@@ -322,6 +323,22 @@ async def test_messages_of_all_conversations_come_newest_first_and_once(tmp_path
     assert [one.text for one in found.prompts] == ["修复数据库", "deploy it ", "and test"]
     assert [one.conversation for one in found.prompts] == ["b", "b", "a"]
     assert (found.prompts[0].title, found.prompts[0].at, found.has_more) == ("talk b", 1e9 + 61, False)
+
+
+async def test_equal_messages_mark_the_same_words_as_copied_whatever_white_space_they_begin_with(
+    tmp_path: Path,
+) -> None:
+    database = Database(tmp_path / "s.db")
+    for number, text in enumerate(("drop it now  ", "  drop it now", " \n drop it now", "drop it now")):
+        start = text.index("it")
+        spans = ((start, start + 6), (0, len(text) - len(text.lstrip())))
+        copied = CopiedText(f"s{number}", "notes", spans[: 1 + (start == 7)])
+        message = Message(role="user", parts=(TextPart(text, (copied, CopiedText("all", "notes"))),), at=1e9 + number)
+        await ConversationStore(database).append("a", message, title="t", model="m")
+    (prompt,) = (await SearchStore(database).find_prompts("")).prompts
+    marked = {one.server: {prompt.text[first:end] for first, end in one.spans} for one in prompt.copies}
+    assert prompt.text == "drop it now"
+    assert marked == {"all": set(), "s0": {"it now"}, "s1": {"it now"}, "s2": {"it now"}, "s3": {"it now"}}
 
 
 async def test_what_the_user_did_not_write_is_left_out(tmp_path: Path) -> None:
