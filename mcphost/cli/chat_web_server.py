@@ -7,6 +7,7 @@ Other users of the machine can read the key from the browser's command line, so 
 """
 
 import asyncio
+import logging
 import os
 import secrets
 import signal
@@ -21,6 +22,7 @@ import aiohttp_jinja2
 import anyio.to_thread
 import jinja2
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
@@ -39,7 +41,20 @@ _POLICY = (
 )
 """Content-Security-Policy: the page loads nothing from elsewhere, and no other page may frame it."""
 
+_log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class _HttpLog(logging.LoggerAdapter[logging.Logger]):
+    """The log of aiohttp's server, with one line for a malformed request, without its content."""
+
+    def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
+        """Write a log record. aiohttp passes the error of a request as `exc_info`."""
+        error = options.get("exc_info")
+        if isinstance(error, HttpProcessingError):
+            self.logger.warning("malformed HTTP request: %s (HTTP %s)", type(error).__name__, error.code)
+        else:
+            super().log(level, msg, *args, **options)
 
 
 class ServedChat(AppService):
@@ -199,7 +214,9 @@ async def _serve(argv: Sequence[str], port: int) -> int:
             reason = os.strerror(error.errno or 0)
             raise UsageError(f"Port {port} cannot be used: {reason}.", "Choose another --port.") from error
         server = ChatServer(argv, listener.getsockname()[1])
-        runner = web.AppRunner(server.make_app(), access_log=None, shutdown_timeout=STOP_SECONDS + 1)
+        runner = web.AppRunner(
+            server.make_app(), access_log=None, logger=_HttpLog(_log), shutdown_timeout=STOP_SECONDS + 1
+        )
         await runner.setup()
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from mcphost import log
 from mcphost.cli import parser as parsing
 from mcphost.cli.parser import build_options
 from mcphost.errors import UsageError
@@ -27,6 +28,7 @@ def run(command: str, args: argparse.Namespace) -> int:
             '`serve` needs the optional extra "serve".',
             "Install it: uv tool install '.[serve]', in the folder of mcphost.",
         ) from error
+    log.configure_logging("info" if args.demo else build_options(args, one_shot=False).log_level)
     if not args.demo:
         _check_chat_flags(args)
     return serve_chats(chat_command(args), args.port)

@@ -46,10 +46,11 @@ class Serving:
 
 
 @contextmanager
-def serve(program: Program, *arguments: str) -> Iterator[Serving]:
+def serve(program: Program, *arguments: str, stderr: IO[bytes] | None = None) -> Iterator[Serving]:
     """Run `mcphost serve` with the demo until the block ends, then stop it with SIGINT, as Ctrl+C does."""
     command = [*MCPHOST, "serve", "--demo", *arguments]
-    process = subprocess.Popen(command, env={**program.env, **QUIET}, cwd=program.work, stdout=subprocess.PIPE)
+    env = {**program.env, **QUIET}
+    process = subprocess.Popen(command, env=env, cwd=program.work, stdout=subprocess.PIPE, stderr=stderr)
     with process:
         try:
             yield Serving(process)
@@ -191,6 +192,23 @@ async def test_no_chat_outlives_a_killed_server(program: Program) -> None:
             (chat,) = serving.chats()
             os.kill(serving.process.pid, signal.SIGKILL)
             chat.wait(END_SECONDS)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("request_line", [b"GET / HTTP/1.1\r\nHost secret\r\n\r\n", b"\x16\x03\x01\x00\r\n\r\n"])
+async def test_a_malformed_request_is_one_line_of_the_log_and_nothing_in_the_terminal(
+    program: Program, request_line: bytes
+) -> None:
+    log_file, terminal = program.home / "state" / "mcphost.log", program.home / "terminal"
+    with terminal.open("wb") as written, serve(program, stderr=written) as serving:
+        async with await anyio.connect_tcp("127.0.0.1", urlsplit(serving.address).port or 0) as stream:
+            await stream.send(request_line)
+            assert (await stream.receive())[9:12] == b"400"
+    (shown,) = terminal.read_text().splitlines()
+    assert shown.startswith("Open this page.")
+    (line,) = log_file.read_text().splitlines()
+    assert "malformed HTTP request: BadHttpMe" in line
+    assert "secret" not in line
 
 
 def test_a_port_in_use_is_reported(program: Program) -> None:
