@@ -109,11 +109,13 @@ def load_config(
     *files* is invalid or missing. Raises UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
-    problems = [text for path in (directory, settings) if (text := _write_problem(path))]
+    named = list(files)
+    used = (directory, settings, *(() if named else (directory / SERVERS_FILE, directory / LOCAL_FILE)))
+    problems: list[str] = [ConfigWarning(text) for path in used if (text := _write_problem(path))]
     config = replace(_load_settings(settings, problems, is_diagnosis=is_diagnosis), settings_file=str(settings))
     servers: list[ServerConfig] = []
     roots: list[RootConfig] = []
-    if named := list(files):
+    if named:
         for name in named:
             try:
                 content = _load_named_file(Path(os.path.expanduser(name)), problems)
@@ -218,7 +220,8 @@ def _write_problem(path: Path) -> str:
     """Return a warning if other users can change the file or folder at *path*, otherwise "".
 
     By changing `config.toml`, other users could allow tool calls and add hooks, which are programs that run
-    without confirmation.
+    without confirmation. In `mcp.json` and `local.json`, they could change what the approval of a server does not
+    cover: whether its tools and its annotations are trusted, and whether its results are reviewed.
     """
     try:
         status = path.stat()

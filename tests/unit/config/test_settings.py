@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.loader import load_config
+from mcphost.config.loader import find_file_problem, load_config
 from mcphost.config.rule_syntax import format_rule
 from mcphost.config.schema import BudgetConfig, HostConfig, Limits, ModelConfig
 from mcphost.config.settings import Overrides
@@ -443,17 +443,18 @@ def test_a_wrong_value_for_screen_readers_is_reported() -> None:
     (0o600, True, False), (0o644, True, False), (0o660, True, False), (0o660, False, True), (0o606, True, True),
     (0o666, True, True),
 ])  # fmt: skip
-@pytest.mark.parametrize("is_folder", [False, True])
-def test_settings_that_other_users_can_change_are_pointed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_own_group: bool, is_told: bool, is_folder: bool
+@pytest.mark.parametrize("name", ["", "config.toml", "mcp.json", "local.json"])
+def test_settings_and_servers_that_other_users_can_change_are_pointed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_own_group: bool, is_told: bool, name: str
 ) -> None:
     folder = tmp_path / "config"
     folder.mkdir(0o700)
-    file = folder / "config.toml"
-    file.write_text("")
-    file.chmod(0o600)
-    changed = folder if is_folder else file
-    changed.chmod(mode | 0o100 if is_folder else mode)
+    for file in ("config.toml", "mcp.json", "local.json"):
+        (folder / file).write_text("" if file == "config.toml" else "{}")
+        (folder / file).chmod(0o600)
+    changed = folder / name
+    changed.chmod(mode if name else mode | 0o100)
     monkeypatch.setattr(os, "getegid", lambda: changed.stat().st_gid if is_own_group else changed.stat().st_gid + 1)
-    problems = load_config(folder).problems
-    assert [f"can change {changed} (mode " in problem for problem in problems] == [True] * is_told
+    config = load_config(folder)
+    assert [f"can change {changed} (mode " in problem for problem in config.problems] == [True] * is_told
+    assert find_file_problem(config) == ""
