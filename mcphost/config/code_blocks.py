@@ -1,4 +1,4 @@
-"""Markdown code blocks in pasted text: which of them is the server, and whether it is data or a command line."""
+"""Markdown code blocks in pasted text: which of them describes a server, and whether it is data or a command line."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _COMMENT_STARTS = ("//", "#")
 
 
 class PastedText(NamedTuple):
-    """Pasted text without what is around it; `is_data` tells whether it is JSON or TOML, not a command line or URL."""
+    """The part of pasted text that describes a server; `is_data` is true for JSON and TOML, false for a command or URL."""
 
     text: str
     is_data: bool
@@ -34,8 +34,8 @@ def is_data(text: str) -> bool:
 def find_code_block(text: str) -> PastedText:
     """Return the Markdown code block with the server in *text*, or *text* itself if it has no code block.
 
-    What is around the block is left out. Fences in a quoted argument of a command line are part of that argument.
-    Raises ConfigError if several blocks could be the server.
+    Text outside of the block is dropped. Fences in a quoted argument of a command line are part of that argument.
+    Raises ConfigError if several blocks could contain the server.
     """
     text = text.removeprefix(_BYTE_ORDER_MARK).strip()
     blocks = [] if _is_quoting_fences(text) else list(_split_code_blocks(text))
@@ -62,7 +62,7 @@ def _is_quoting_fences(text: str) -> bool:
 
 
 def _split_code_blocks(text: str) -> Iterator[PastedText]:
-    """Yield each Markdown code block without comments before its content; the last block may have no end."""
+    """Yield each Markdown code block, without the comments at its beginning; the last one may lack a closing fence."""
     lines: list[str] = []
     opening: re.Match[str] | None = None
     for line in text.split("\n"):
