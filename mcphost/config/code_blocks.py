@@ -20,7 +20,7 @@ _COMMENT_STARTS = ("//", "#")
 
 
 class PastedText(NamedTuple):
-    """The part of pasted text that describes a server; `is_data` is true for JSON and TOML, false for a command or URL."""
+    """Description of a server in pasted text; `is_data` is true for JSON and TOML, and false for a command or URL."""
 
     text: str
     is_data: bool
