@@ -24,11 +24,11 @@ from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
 GUARD_SECONDS = 0.3
 """How long a question ignores keys and clicks after it appears, and after each key."""
 IGNORED_FACTOR = 4
-"""How many times as long Enter has no effect after a key that was ignored, unless a later key moved the focus."""
+"""Multiple of GUARD_SECONDS: how long Enter is ignored after an ignored key, unless a later key moved the focus."""
 BRIEF_HINT_SECONDS = 2.0
 """How long a hint that a key came too early stays: longer than the key is ignored, so that the hint can be read."""
 HELD_FACTOR = 2.5
-"""How many times as long a further Enter may be the same key, held down: keyboards repeat it after up to 0.66 s."""
+"""Multiple of GUARD_SECONDS: until then, another Enter may be a held key, which keyboards repeat after up to 0.66 s."""
 BURST_SECONDS = 0.03
 """Maximum seconds between two keys that were not typed one by one; a held key repeats about this fast."""
 TYPING_SECONDS = 2.0

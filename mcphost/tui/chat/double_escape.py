@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 DOUBLE_ESCAPE_SECONDS = 0.5
 """Maximum seconds between the two presses of Esc."""
 AFTER_USE_SECONDS = 1.5
-"""How long Esc does not count after an Esc with another effect; many users press it repeatedly to stop an answer."""
+"""Seconds for which Esc is ignored after an Esc with another effect; many users press it repeatedly to stop answers."""
 _NEVER = float("-inf")
 
 

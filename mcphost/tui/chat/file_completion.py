@@ -18,7 +18,7 @@ _MIN_AGE = 1.0
 _AGE_PER_BUILD = 20
 """An index that was built quickly is rebuilt sooner: after this many times the duration of building it."""
 _AGE_PER_BUILD_IF_EMPTY = 2
-"""The same for a search that found nothing, perhaps because the file is new."""
+"""Replaces _AGE_PER_BUILD for a search that found nothing, perhaps because the file is new."""
 
 
 class FileCompletion:

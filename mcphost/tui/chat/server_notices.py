@@ -40,7 +40,7 @@ class ServerNotices:
         self._last_problem: dict[str, str] = {}
         """The last reported problem of each server that has not been ready since; "" if it may be reported again."""
         self._earlier: set[str] = set()
-        """Ids of recent failed calls that explain no later problem; one was reported since, or the server was ready."""
+        """Ids of recent failed calls that are not named as the cause of a later problem of their server."""
 
     def report(self, event: "ServerState", keys: KeyTable) -> None:
         """Add a notice if the user should know about a server's problem, or if the server is ready again.

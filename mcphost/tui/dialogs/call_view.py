@@ -35,7 +35,7 @@ _MAX_NAME_LENGTH = 200
 _BRACKETS = {("{", "}"), ("[", "]")}
 _JSON_FIRST_CHARACTERS = frozenset('"-0123456789tfn')
 _MAX_QUOTED_LENGTH = 200_000
-"""Longest text that is parsed to see whether it is JSON; a longer one is taken for JSON if it begins like it."""
+"""Longest text that is parsed to see whether it is JSON; longer text counts as JSON if it begins like JSON."""
 _SPARE_CHARACTERS = 100
 """Characters rendered beyond the limit, so that a truncated text does not get the marks of a text's end."""
 _MAX_PARTS = 200

@@ -23,7 +23,7 @@ from mcphost.tui.widget_messages import CursorMoved
 _MAX_ROWS = 6
 _MAX_TITLE_LENGTH = 120
 _MAX_VALUE_LENGTH = 500
-"""Maximum characters of a value in the opened list; the values that were selected are always shown to their end."""
+"""Maximum characters of a value in the opened list; selected values are always shown in full."""
 _MAX_SUMMARY_LENGTH = 300_000
 """Maximum characters of the text for the selected options; a form's schema allows fewer."""
 _STEP_CHARACTERS = 15_000

@@ -33,7 +33,7 @@ _ERRORS = (
     N_("the redirect to another origin was not followed"),
     N_("the server closed the connection"),
 )
-"""Reasons of failed exchanges that are phrases of their own."""
+"""Errors of failed exchanges that are translated; any other error is shown unchanged."""
 _SIGN_IN_PURPOSES = (
     N_("authorization server metadata"),
     N_("device authorization endpoint"),
@@ -244,7 +244,7 @@ class MessageFilter(NamedTuple):
     directions: tuple[str, ...] = ()
     errors_only: bool = False
     slow: float = -1.0
-    """Seconds that a request or exchange must have taken at least; negative for any."""
+    """Minimum duration of a request or exchange in seconds; negative for no minimum."""
     words: tuple[str, ...] = ()
     problem: str = ""
 

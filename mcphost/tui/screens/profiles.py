@@ -215,7 +215,7 @@ class ProfileForm(FormScreen[Profile]):
         self._servers = servers
         self._warned_servers: tuple[str, ...] = ()
         self._has_no_server = bool(draft.name) and draft.servers == ()
-        """Whether the profile to change uses no server; then it uses none until a name is entered."""
+        """Whether the edited profile uses no servers; if so, an empty input stands for none instead of all."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.

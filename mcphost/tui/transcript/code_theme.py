@@ -24,7 +24,7 @@ _TOKENS_PER_CHECK = 16
 MAX_CHARACTERS = 20_000
 """Maximum characters that are highlighted; some lexers process the whole text before they return a token."""
 MAX_LINE = 500
-"""Longest line that is highlighted. No limit of time stops a regular expression, and it blocks all other threads."""
+"""Longest line that is highlighted. A time limit cannot stop a regular expression, which blocks all other threads."""
 LANGUAGES = frozenset((
     "ada", "bash", "c", "c++", "clojure", "cmake", "cpp", "cs", "csharp", "css", "dart", "diff", "docker",
     "dockerfile", "elixir", "erlang", "f#", "fsharp", "go", "golang", "graphql", "groovy", "haskell", "hcl", "hs",

@@ -23,7 +23,7 @@ _OPEN_ROWS = 80
 _OPEN_PARAGRAPH, _OPEN_PARAGRAPH_LINES = 6000, 100  # in characters and in lines
 
 _FRAGMENT_CHARACTERS, _FRAGMENT_LINES = 3000, 50
-"""Characters and lines of finished blocks from which they become a part of their own."""
+"""Number of characters or lines beyond which finished blocks become a separate part."""
 _PLAIN_LINES = 100
 """Maximum lines of a part of a text that is too complex to parse; each part is drawn as a whole."""
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")

@@ -348,7 +348,7 @@ class CompletionPopup:
         """Return whether the user has already typed all of *offer*.
 
         For a value such as a model name, the part after its last "/" is enough, unless another value ends with the same
-        part.
+        part. Only items of the kinds "text" and "value" can be complete.
         """
         word = self._completion_word() or ""
         typed = word.partition(" ")[2].strip()
