@@ -308,7 +308,7 @@ class ResourcesScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the resource to attach; if it is a template, ask for the variables first."""
+        """Close the screen, returning the resource to attach; for a template, ask for the variables first."""
         server, item = row.value
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
