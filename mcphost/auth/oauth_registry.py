@@ -126,8 +126,10 @@ class OAuthRegistry:
         if account_key(account) not in names:
             raise UsageError(
                 f"You are not signed in to {server.name!r} as {account!r}.",
-                f"Accounts: {', '.join(sorted(names.values())) or 'none'}. "
-                f"Sign in: mcphost login {quote(server.name)} --account {quote(account)}",
+                f"Accounts: {', '.join(sorted(names.values()))}. "
+                f"Sign in: mcphost login {quote(server.name)} --account {quote(account)}"
+                if names
+                else f"Sign in: mcphost login {quote(server.name)} --account {quote(account)}",
             )
         await self.token_store.choose_account(target.canonical_url, account_key(account))
         self.discard_providers(server)

@@ -57,7 +57,7 @@ def _read_json_object(source: str) -> dict[str, Any]:
     if len(raw) > MAX_INPUT_BYTES:
         raise UsageError(f"{what} is over {MAX_INPUT_BYTES // 1_000_000} MB.")
     try:
-        value = loads(raw, what)
+        value = loads(raw, f"value of {what}")
     except MalformedMessage as error:
         raise UsageError(error.message, "It must be one JSON object.") from error
     if not isinstance(value, dict):

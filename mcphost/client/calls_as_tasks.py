@@ -114,7 +114,7 @@ class CoreTaskRunner:
             return True
         if message.method == ProgressNotification.METHOD and self._progress_by_token:
             try:
-                notification = decode(message.params, ProgressNotification, message.method)
+                notification = decode(message.params, ProgressNotification, f"params object of {message.method}")
             except MalformedMessage:
                 return True
             if meter := self._progress_by_token.get(notification.progress_token):
@@ -332,7 +332,7 @@ class CoreTaskRunner:
 
     def _handle_status(self, params: Raw) -> None:
         try:
-            task = decode(params, Task, STATUS_NOTIFICATION)
+            task = decode(params, Task, f"params object of {STATUS_NOTIFICATION}")
             poller = self.registry.by_id.get(task.task_id)
             if poller is not None:
                 poller.update(task)

@@ -200,7 +200,7 @@ class ServerRequestDispatcher:
         """
         if request.method != ListRoots.METHOD or not isinstance(answer, JsonRpcResponse):
             return answer
-        reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "roots"))
+        reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "list of roots"))
         return JsonRpcResponse(answer.id, add_related_task(Raw(encode(reply)), read_related_task(request.params)))
 
     async def _respond(self, request: JsonRpcRequest, resolve_context: ContextResolver) -> JsonRpcMessage:

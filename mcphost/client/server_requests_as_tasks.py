@@ -253,7 +253,7 @@ class ServerTaskRunner:
         return JsonRpcResponse(request.id, Raw(encode(task.to_task())))
 
     async def _list(self, request: JsonRpcRequest) -> JsonRpcMessage:
-        cursor = decode(bytes(request.params) or b"{}", _ListTasksParams, request.method).cursor
+        cursor = decode(bytes(request.params) or b"{}", _ListTasksParams, f"params object of {request.method}").cursor
         every = list(self._tasks.values())
         start = 0
         if cursor is not None:
@@ -268,7 +268,7 @@ class ServerTaskRunner:
         )
 
     def _find_task(self, request: JsonRpcRequest) -> _ServerTask:
-        task_id = decode(bytes(request.params) or b"{}", _TaskIdParams, request.method).task_id
+        task_id = decode(bytes(request.params) or b"{}", _TaskIdParams, f"params object of {request.method}").task_id
         task = self._tasks.get(task_id)
         if task is None:
             raise MalformedMessage("There is no such task; it may have expired.")

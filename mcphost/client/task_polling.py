@@ -322,7 +322,7 @@ async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[Subscrip
                 if not isinstance(message, JsonRpcNotification):
                     return  # refused or ended
                 if message.method == EXTENSION_NOTIFICATION:
-                    poller.update(decode(message.params, Task, EXTENSION_NOTIFICATION))
+                    poller.update(decode(message.params, Task, f"params object of {EXTENSION_NOTIFICATION}"))
                 elif message.method == SubscriptionsAcknowledgedNotification.METHOD:
                     granted = decode(
                         message.params, SubscriptionsAcknowledgedNotification, message.method

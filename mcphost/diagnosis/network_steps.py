@@ -125,18 +125,19 @@ def _explain_refusal(error: BaseException, host: str, address: str, port: int) -
         )
         cause = inner[0] if inner else cause.__cause__
     number = getattr(cause, "errno", None)
-    place = f"{address} port {port}"
     if number == errno.ECONNREFUSED:
         is_local = host in _LOOPBACK_NAMES
         hint = "Start the server, or correct the port in url." if is_local else "Check the port in url, and the server."
-        return make_step("port", "failed", f"Nothing listens at {place}: the connection was refused.", hint)
+        return make_step(
+            "port", "failed", f"Nothing listens at {address} port {port}: the connection was refused.", hint
+        )
     if isinstance(error, TimeoutError) or number == errno.ETIMEDOUT:
         return make_step(
-            "port", "failed", f"{place} did not answer within {STEP_SECONDS:g} s.",
+            "port", "failed", f"{address} port {port} did not answer within {STEP_SECONDS:g} s.",
             "Check the network, the VPN and firewalls; behind a proxy, set HTTPS_PROXY.",
         )  # fmt: skip
     hint = "Check the network and the VPN."
-    return make_step("port", "failed", f"{place} cannot be reached ({_reason(cause or error)}).", hint)
+    return make_step("port", "failed", f"{address} port {port} cannot be reached ({_reason(cause or error)}).", hint)
 
 
 async def _check_certificate(server: ServerConfig, host: str, port: int) -> DiagnosisStep:

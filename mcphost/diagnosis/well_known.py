@@ -46,7 +46,7 @@ async def check_well_known(server: ServerConfig) -> DiagnosisStep:
 
 def _describe(url: str, body: bytes) -> DiagnosisStep:
     try:
-        document = decode(body, ProtectedResourceMetadata, f"The document at {url}")
+        document = decode(body, ProtectedResourceMetadata, f"document at {url}")
     except McpHostError as error:
         return make_step("well-known", "warning", error.message, "Report it to the server's operator.")
     issuers = ", ".join(document.authorization_servers) or "no authorization server"

@@ -138,7 +138,7 @@ def load_catalog() -> tuple[CatalogModel, ...]:
     path = next((path for folder in folders if (path := Path(folder) / _TABLE).is_file()), None)
     if path is None or path.stat().st_size > _MAX_TABLE_BYTES:
         return ()
-    table = cast("dict[str, Any]", loads(path.read_bytes(), "litellm's table of models"))
+    table = cast("dict[str, Any]", loads(path.read_bytes(), "table of models of litellm"))
     models = {model.name: model for key, entry in table.items() if (model := _parse(key, entry)) is not None}
     return tuple(sorted(models.values(), key=lambda model: (model.provider, model.name)))
 

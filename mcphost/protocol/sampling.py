@@ -152,7 +152,7 @@ def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
 
 def parse_tool_choice(raw: Raw) -> Literal["auto", "required", "none"]:
     """Return the mode of a `toolChoice`; "auto" if *raw* is absent. Raises MalformedMessage."""
-    match decode(raw, ToolChoice, "toolChoice").mode if is_set(raw) else "auto":
+    match decode(raw, ToolChoice, "toolChoice member").mode if is_set(raw) else "auto":
         case "auto" | "required" | "none" as mode:
             return mode
         case other:

@@ -124,7 +124,7 @@ def parse_server_request(method: str, params: Raw) -> Generator[None, None, Serv
         raise MalformedMessage(f"The params of {method} have more than {MAX_VALUES:,} values.") from error
     if is_long:
         yield
-    request = decode(body, kind, method)
+    request = decode(body, kind, f"params object of {method}")
     if is_long:
         yield
     return request
@@ -177,4 +177,4 @@ def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputReque
     except JsonLimitExceeded as error:
         raise MalformedMessage(f"The server asked for input with more than {MAX_INPUT_VALUES:,} values.") from error
     yield
-    return decode(raw, dict[str, InputRequest], "inputRequests")
+    return decode(raw, dict[str, InputRequest], "inputRequests member")

@@ -221,8 +221,9 @@ def plan_bundle(
     inputs = manifest.inputs()
     values = check_values(inputs, given)
     if unknown := next((name for name in given if name not in manifest.user_config), ""):
+        names = ", ".join(manifest.user_config)
         raise UsageError(
-            f"There is no input {quote_text(unknown)}.", f"Inputs: {', '.join(manifest.user_config) or 'none'}."
+            f"There is no input {quote_text(unknown)}.", f"Inputs: {names}." if names else "It has no inputs."
         )
     missing = tuple(one.name for one in inputs if one.is_required and one.name not in values)
     if missing and not show_missing:

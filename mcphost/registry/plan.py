@@ -252,8 +252,10 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
     """
     known = {one.name for one in option.inputs}
     if unknown := next((name for name in given if name not in known), ""):
-        names = ", ".join(one.name for one in option.inputs) or "none"
-        raise UsageError(f"There is no input {sanitize(unknown[:100])!r}.", f"Inputs: {names}.")
+        names = ", ".join(one.name for one in option.inputs)
+        raise UsageError(
+            f"There is no input {sanitize(unknown[:100])!r}.", f"Inputs: {names}." if names else "It has no inputs."
+        )
     checked = check_values(option.inputs, given)
     missing = tuple(one.name for one in option.inputs if one.is_required and one.name not in checked)
     if missing and not show_missing:

@@ -168,6 +168,17 @@ _SENTENCE_FUNCTIONS = (
 )  # fmt: skip
 
 VALUES = (
+    "Expected {expected}, got {found}",
+    "Expected {expected}, got {found} - at {path}",
+    "Object missing required field {name}",
+    "Object missing required field {name} - at {path}",
+    "Object contains unknown field {name}",
+    "Object contains unknown field {name} - at {path}",
+    "Invalid enum value {value}",
+    "Invalid enum value {value} - at {path}",
+    "Input data was truncated",
+    "JSON is malformed: {reason}",
+    "{address} port {port}, {milliseconds} ms",
     "{message} The provider said: {reason}",
     "its entry has a secret, and no keyring can store it",
     "exited with status {code}",
@@ -284,23 +295,24 @@ VALUES = (
     "Add it by hand if you trust it: mcphost servers add NAME -- COMMAND; its documentation: {url}",
     "Entry {number} was left out. {message}",
     "The entry {name} was left out. {message}",
-    "The entry is not valid: {reason}",
-    "The registry's metadata is not valid: {reason}",
-    "The manifest is not valid: {reason}",
-    "The lock file is not valid: {reason}",
-    "The file is not valid: {reason}",
-    "The list of sign-ins is not valid: {reason}",
-    "The value is not valid: {reason}",
-    "The schema is not valid: {reason}",
-    "The skill is not valid: {reason}",
-    "The JSON-RPC message is not valid: {reason}",
-    "The answer of a model server is not valid: {reason}",
-    "none",
     "a number",
     "text in quotes",
     "{suggestion} To send any name, write all arguments as one JSON object.",
     "{suggestion} To send any name, give the arguments as JSON to --args.",
 )
+MALFORMED = (
+    "answer", "answer of a model server", "answer of the PDF reader", "answer of the image scaler",
+    "answer of the picture decoder", "answer of the schema checker", "authorization server metadata", "command",
+    "content", "content block", "content of sampling message {number}", "document at {url}", "edited answer", "entry",
+    "error -32042", "error member", "error of a task", "file", "form", "input_required result", "inputRequests member",
+    "JSON-RPC batch", "JSON-RPC message", "line of the model worker", "list", "list of its files", "list of sign-ins",
+    "table of models of litellm", "lock file", "manifest", "message", "params object", "params object of {method}", "prompt",
+    "protected resource metadata", "registry's metadata", "resource", "resource template", "result",
+    "result of {method}", "list of roots", "sampling message {number}", "schema", "sealed content", "skill",
+    "stored result", "structured content", "task", "task of {method}", "tool", "tool of the sampling request",
+    "toolChoice member", "list of tools of the sampling request", "value", "value of {option}", "{type} block",
+)  # fmt: skip
+"""Names of data in the errors of `serialization`; each error is a sentence of its own, so no value is taken for one."""
 COUNTED = ("minute", "second")
 """Values, and nouns of values with a number, that sentences contain and no call marks."""
 
@@ -392,7 +404,8 @@ def extract() -> Catalog:
             is_read = place in SENTENCE_MODULES | PHRASE_MODULES
             for text in (*find_sentences(path), *(find_all_phrases(path, place) if is_read else ())):
                 found.add(text, locations=[(place, 0)], context=SENTENCE)
-    for value in (*VALUES, *ARGPARSE_SENTENCES):
+    malformed = (f"The {name} is not valid: {{reason}}" for name in MALFORMED)
+    for value in (*VALUES, *malformed, *ARGPARSE_SENTENCES):
         found.add(value, context=SENTENCE)
     for noun in COUNTED:
         found.add((f"{{number:,}} {noun}", f"{{number:,}} {noun}s"))

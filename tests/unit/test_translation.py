@@ -260,3 +260,34 @@ def test_adjacent_fields_of_a_sentence_stay_adjacent_in_its_translation() -> Non
 def test_hints_about_misspelt_names_and_missing_conversations_are_translated(said: str, shown: str) -> None:
     set_language(CHINESE)
     assert translate_sentence(said) == shown
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("The content block is not valid: Expected `str`, got `int` - at `$.text`", "`$.text` 应为 `str`，实为 `int`"),
+        (
+            "The result of tools/list is not valid: JSON is malformed: no end (byte 3)",
+            "tools/list 的结果无效：JSON 格式错误：",
+        ),
+        (
+            "The params object of tasks/get is not valid: Object missing required field `taskId`",
+            "tasks/get 的 params 对象",
+        ),
+        ("127.0.0.1 port 9, 3 ms", "127.0.0.1 的端口 9，3 毫秒"),
+        ("Nothing listens at 127.0.0.1 port 9: the connection was refused.", "没有程序在 127.0.0.1 的端口 9 监听"),
+        ("::1 port 9 did not answer within 5 s.", "::1 的端口 9 在 5 秒内没有应答。"),
+    ],
+)
+def test_names_of_invalid_data_and_ports_are_translated_within_a_sentence(english: str, chinese: str) -> None:
+    set_language(CHINESE)
+    shown = translate_sentence(english)
+    assert chinese in shown
+    assert " port " not in shown
+    assert "is not valid" not in shown
+
+
+def test_something_with_the_name_none_keeps_its_name_in_a_hint() -> None:
+    set_language(CHINESE)
+    assert translate_sentence("Inputs: none.") == "输入：none。"
+    assert translate_sentence("It has no inputs.") == "它没有输入。"

@@ -241,6 +241,6 @@ class PageBridge:
 def decode_params(params: Raw, kind: type[Any]) -> Any:
     """Decode the params of a page's request. Raises PageRequestRejected if they are invalid."""
     try:
-        return decode(params if len(params) else b"{}", kind, "params")
+        return decode(params if len(params) else b"{}", kind, "params object")
     except MalformedMessage as error:
         raise PageRequestRejected(error.message, INVALID_PARAMS) from error

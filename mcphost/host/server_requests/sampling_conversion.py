@@ -83,7 +83,7 @@ def parse_sampling_request(
     tools or stop sequences.
     """
     raws = (
-        decode(wire_request.tools, tuple[Raw, ...], "tools of the sampling request")
+        decode(wire_request.tools, tuple[Raw, ...], "list of tools of the sampling request")
         if is_set(wire_request.tools)
         else ()
     )

@@ -321,7 +321,7 @@ def expand_template(template: str, values: Mapping[str, str]) -> str:
         if name not in known:
             raise UsageError(
                 f"The template {_display_template(template)} has no variable {name[:100]!r}.",
-                f"Its variables: {', '.join(known)[:500] or 'none'}.",
+                f"Its variables: {', '.join(known)[:500]}." if known else "It has no variables.",
             )
         if len(value) > TEMPLATE_VALUE_LIMIT:
             raise UsageError(f"The value of {name[:100]!r} is over {TEMPLATE_VALUE_LIMIT:,} characters.", "Shorten it.")

@@ -181,7 +181,7 @@ def _summarize(profile: "Profile") -> str:
     parts = [
         profile.description,
         profile.model.name if profile.model is not None else "",
-        "" if servers is None else _("servers: {servers}").format(servers=join_list(servers) or "none"),
+        "" if servers is None else _("servers: {servers}").format(servers=join_list(servers) or _("none")),
     ]
     return " · ".join(part for part in parts if part)
 
