@@ -160,7 +160,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.command_runner import require_server
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_other_accounts
-    from mcphost.transport.http_client import proxy_for
+    from mcphost.proxies import proxy_for
 
     config = await load_approved_configuration(options)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
@@ -264,7 +264,7 @@ async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, a
     The next sign-in then registers a new client. Raises ConsentDenied unless the server is *approved*.
     """
     from mcphost.config.variable_references import resolve_target
-    from mcphost.transport.http_client import proxy_for
+    from mcphost.proxies import proxy_for
 
     if not approved:
         raise _not_approved_error(server)
@@ -294,8 +294,8 @@ async def _create_oauth_provider(
     from mcphost.cli.terminal_frontend import SignInProgressPrinter
     from mcphost.host.servers.accounts import no_sign_in_error
     from mcphost.host.servers.server_approval import approval_source
+    from mcphost.proxies import proxy_for
     from mcphost.serialization import replace
-    from mcphost.transport.http_client import proxy_for
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
@@ -456,7 +456,7 @@ class StoredSignIns:
 
         Returns one line per account, as `describe` does.
         """
-        from mcphost.transport.http_client import proxy_for
+        from mcphost.proxies import proxy_for
 
         if self._registry is None:
             return ()

@@ -29,7 +29,7 @@ class RegistryAccountManager:
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """Let the user sign in again; see `AccountManager.sign_in`."""
-        from mcphost.transport.http_client import proxy_for
+        from mcphost.proxies import proxy_for
 
         self.ask_passphrase_again()
         oauth = observed_provider(self.registry, server, observer)
@@ -64,7 +64,7 @@ class RegistryAccountManager:
         """Sign out of a stored account; see `AccountManager.sign_out_account`."""
         if self.registry is None:
             return False
-        from mcphost.transport.http_client import proxy_for
+        from mcphost.proxies import proxy_for
 
         return (await self.registry.sign_out_stored(account, server, proxy_for=proxy_for))[1]
 
@@ -79,7 +79,7 @@ def observed_provider(
     """
     if registry is None or server.is_stdio:
         return None
-    from mcphost.transport.http_client import proxy_for  # takes 3 MB of memory, which local servers do not need
+    from mcphost.proxies import proxy_for  # takes 3 MB of memory, which local servers do not need
 
     registry.set_log(server.name, observer.message_log)
     oauth = registry.get_provider(server, proxy_for=proxy_for)

@@ -18,7 +18,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.config.target_secrets import masked_url
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
 from mcphost.errors import McpHostError
-from mcphost.transport.http_client import proxy_for
+from mcphost.proxies import proxy_for
 from mcphost.unicode_forms import split_url
 
 STEP_SECONDS = 5.0

@@ -20,8 +20,27 @@ class AnswerTooLong(Exception):
     """Raised if the model's answer exceeds a limit; the message is written for the user."""
 
 
+class ErrorInAnswer(Exception):
+    """Raised if the body of a successful response is an error of the provider; the message is the provider's.
+
+    `status_code` is the status in the error, or None if it has none.
+    """
+
+    def __init__(self, message: str, status_code: object) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+
+
+class CompressionRefused(Exception):
+    """Raised if the provider sends a compressed answer that cannot be read; the message is written for the user."""
+
+
 class RedirectRefused(Exception):
     """Raised if the provider sends a redirect; the message is written for the user."""
+
+
+class ProxyUnusable(Exception):
+    """Raised if the environment sets a proxy that cannot be used; the message, with the fix, is for the user."""
 
 
 class AnswerMeter:

@@ -46,6 +46,8 @@ REUSED = "(Not called again: this is the result of the same call of {:%Y-%m-%d %
 IMAGES_OMITTED = "(An image was left out: this model does not accept images.)"
 PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Pattern of tool call ids that every provider accepts; other ids are sent only to the model that created them."""
+_CALL_REASONS = ("tool_calls", "function_call")
+"""Finish reasons of an answer that ends with tool calls."""
 _MAX_EARLY_REPLAYS = 16
 """Maximum number of times that the reasoning of an unfinished answer is encoded; each time encodes all of it."""
 
@@ -402,10 +404,21 @@ class AnswerAssembler:
             self.char_count += len(event.text) + len(event.name) + len(event.tool_call_id) + 1
             yield from self._add_tool_call(event)
         elif isinstance(event, worker_protocol.WorkerFinished):
-            for call in self._calls.values():
-                if call.name:
-                    yield ToolUseReady(call.build())
-            yield StreamFinished(event.reason or "stop", make_usage(event), event.api_route)
+            named = [call for call in self._calls.values() if call.name]
+            for call in named:
+                yield ToolUseReady(call.build())
+            yield StreamFinished(self._finish_reason(event.reason, len(named)), make_usage(event), event.api_route)
+
+    def _finish_reason(self, reason: str, named_count: int) -> str:
+        """Return the reason why the answer ended: *reason*, unless a tool call was lost.
+
+        A call is lost if it has no name, or if the provider announced calls (*reason*) and none of the *named_count*
+        calls arrived.
+        """
+        has_nameless = any(not call.name and (call.provider_id or any(call.pieces)) for call in self._calls.values())
+        if reason in _CALL_REASONS and (has_nameless or not named_count):
+            return worker_protocol.LOST_CALL_REASON
+        return reason or "stop"
 
     def _add_thinking(self, event: worker_protocol.WorkerThinkingDelta) -> Iterator[ModelEvent]:
         self.char_count += len(event.text)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
-from mcphost.llm.answer_limits import AnswerTooLong, RedirectRefused
+from mcphost.llm.answer_limits import AnswerTooLong, CompressionRefused, ProxyUnusable, RedirectRefused
 from mcphost.llm.providers import LOCAL_PROVIDERS, unknown_provider_error
 from mcphost.llm.worker_protocol import STREAMED_ERROR, CallFailure
 from mcphost.serialization import Struct, loads
@@ -38,11 +38,41 @@ NETWORK_ERRORS = (
     "TransferEncodingError",
     "ClientConnectorDNSError",
 )
+_OWN_ERRORS = frozenset(
+    {"WorkerDied", "LineTooLong", "AnswerTooLong", "CompressionRefused", "ProxyUnusable", "RedirectRefused"}
+)
 WRAPPER_ERROR = "APIConnectionError"
 """litellm's exception for a lost connection, and for everything that it cannot classify."""
 DEFECTS = frozenset({"AttributeError", "KeyError", "IndexError", "TypeError", "NotImplementedError", "RecursionError"})
 """Exceptions that litellm raises itself, such as for a response that it does not understand."""
-UNREACHABLE_ERRORS = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError")
+CERTIFICATE_ERRORS = frozenset({"SSLCertVerificationError", "ClientConnectorCertificateError"})
+TLS_ERRORS = frozenset({"SSLError", "ClientConnectorSSLError", "ClientSSLError"})
+UNREACHABLE_ERRORS = (
+    "ConnectionRefusedError",
+    "gaierror",
+    "ClientConnectorDNSError",
+    *sorted(CERTIFICATE_ERRORS | TLS_ERRORS),
+)
+CLOSED_ERRORS = frozenset(
+    {
+        "ServerDisconnectedError",
+        "ClientPayloadError",
+        "RemoteProtocolError",
+        "ReadError",
+        "ConnectionResetError",
+        "IncompleteReadError",
+        "TransferEncodingError",
+        "ContentLengthError",
+    }
+)
+"""Exceptions for a connection that was made, and closed before the answer was complete."""
+HTTP_ERRORS = frozenset(
+    f"aiohttp.http_exceptions.{name}"
+    for name in ("BadStatusLine", "BadHttpMessage", "BadHttpMethod", "InvalidHeader", "LineTooLong")
+)
+"""Exceptions for an answer that is not valid HTTP."""
+JSON_ERRORS = frozenset({"JSONDecodeError", "UnicodeDecodeError"})
+"""Exceptions for an answer that is not valid JSON; litellm reports them as a lost connection."""
 CONTEXT_PATTERN = re.compile(
     r"maximum context length|context length is only|context_length_exceeded|context window|prompt is too long|"
     r"too many tokens|input token count .{0,40}exceeds|exceeds? the (?:model's )?(?:available )?context|"
@@ -127,11 +157,18 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
 
     The API key in *context* never appears in the message.
     """
-    if failure.class_names and failure.class_names[0].endswith(f".{AnswerTooLong.__name__}"):
-        return answer_too_long_error(failure.message)
-    if failure.class_names and failure.class_names[0].endswith(f".{RedirectRefused.__name__}"):
-        hint = "Neither the conversation nor the key was sent there. If the address is right, set it as api_base."
-        return ModelError(failure.message, hint)
+    match failure.class_names[0].rpartition(".")[2] if failure.class_names else "":
+        case AnswerTooLong.__name__:
+            return answer_too_long_error(failure.message)
+        case RedirectRefused.__name__:
+            hint = "Neither the conversation nor the key was sent there. If the address is right, set it as api_base."
+            return ModelError(failure.message, hint)
+        case CompressionRefused.__name__:
+            return ModelError(failure.message, f"{context.place} must answer without content-encoding, as requested.")
+        case ProxyUnusable.__name__:
+            return ModelError(failure.message, model_kind="network")
+        case _:
+            pass
     kind = classify_failure(failure)
     reason = explain_failure(failure, context.secret)
     message, hint = DESCRIPTIONS[kind](failure, context)
@@ -201,7 +238,7 @@ def classify_failure(failure: CallFailure) -> ModelErrorKind:
     """Return the kind of a failure, from its status code, exception chain and wording."""
     status, text = failure.status, failure.message
     names = {name.rpartition(".")[2] for name in failure.class_names}
-    if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "RedirectRefused"}):
+    if not names.isdisjoint(_OWN_ERRORS):
         return "other"
     if UNKNOWN_PROVIDER_PATTERN.search(text):
         return "bad_request"
@@ -220,10 +257,14 @@ def _classify_connection(failure: CallFailure, names: set[str]) -> ModelErrorKin
     Returns None if the exception classes in *names* do not determine the kind, so that the wording must be
     examined.
     """
+    if not HTTP_ERRORS.isdisjoint(failure.class_names):
+        return "other"
     if names.intersection(NETWORK_ERRORS).difference({WRAPPER_ERROR}):
         return "network"
     if STREAMED_ERROR in failure.class_names:
         return None
+    if not names.isdisjoint(JSON_ERRORS):
+        return "other"
     if CONNECTION_ERROR_PATTERN.search(failure.message):
         return "network"
     if not names.isdisjoint(DEFECTS):
@@ -355,7 +396,18 @@ def _describe_refused(_failure: CallFailure, context: ErrorContext) -> tuple[str
     return f"{context.place} refuses to answer this.", "Rephrase it, or choose another model."
 
 
-def _describe_network(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+def _describe_network(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+    names = {name.rpartition(".")[2] for name in failure.class_names}
+    if not names.isdisjoint(CERTIFICATE_ERRORS):
+        hint = "If the server is yours, set SSL_CERT_FILE to the certificate of its authority."
+        return f"The certificate of {context.place} cannot be verified.", hint
+    if not names.isdisjoint(TLS_ERRORS):
+        return (
+            f"No encrypted connection to {context.place} is possible.",
+            "Check whether its address begins with http:// or https://.",
+        )
+    if not names.isdisjoint(CLOSED_ERRORS):
+        return f"{context.place} closed the connection before its answer was complete.", "Send it again."
     hint = "Check the address, the server and the network."
     if context.provider in LOCAL_PROVIDERS and not context.api_base:
         hint = "Start it, or name its address with --api-base or api_base in config.toml."
@@ -381,6 +433,13 @@ def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[
 def _describe_other(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if any(name.endswith("WorkerDied") for name in failure.class_names):
         return "The model worker ended unexpectedly.", "Send again to restart it. The log has its output."
+    if not HTTP_ERRORS.isdisjoint(failure.class_names):
+        return (
+            f"{context.place} sent an answer that is not valid HTTP.",
+            "Check the address and its port; another program may use that port.",
+        )
+    if any(name.rpartition(".")[2] in JSON_ERRORS for name in failure.class_names):
+        return f"{context.place} sent an answer that is not valid JSON.", "Check the base address and the model's name."
     reason = explain_failure(failure, context.secret)
     return f"The call of {context.model} failed: {reason or 'no reason given'}", "The log has the details."
 

@@ -12,10 +12,13 @@ import anyio.to_thread
 
 from mcphost.errors import MalformedMessage
 from mcphost.http_limits import ResponseLimits
+from mcphost.proxies import proxy_for
 from mcphost.sanitize import is_sanitized
 from mcphost.serialization import Struct, loads
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 MAX_BODY_BYTES = 1_000_000
@@ -43,27 +46,43 @@ class JsonClient:
     def __init__(self, *, uses_proxies: bool, timeout: float) -> None:
         self._uses_proxies = uses_proxies
         self._timeout = timeout
-        self._client: httpx.AsyncClient | None = None
+        self._clients: dict[str, httpx.AsyncClient] | None = None
+        self._tls: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> Self:
         # Importing httpx takes about 0.1 s, and loading the certificates of the system about 0.04 s.
         await anyio.to_thread.run_sync(import_module, "httpx")
-        self._client = await anyio.to_thread.run_sync(self._create_client)
+        self._tls = await anyio.to_thread.run_sync(self._load_certificates)
+        self._clients = {}
         return self
 
-    def _create_client(self) -> "httpx.AsyncClient":
+    def _load_certificates(self) -> "ssl.SSLContext":
         import httpx
 
-        return httpx.AsyncClient(
-            trust_env=self._uses_proxies,
-            follow_redirects=False,
-            timeout=self._timeout,
-            limits=httpx.Limits(max_keepalive_connections=0),  # ResponseLimits apply to the first request only
-        )
+        return httpx.create_ssl_context(trust_env=self._uses_proxies)
+
+    def _open_client(self, url: str) -> "httpx.AsyncClient":
+        """Return the client for the proxy of *url*. Raises MalformedMessage if that proxy cannot be used."""
+        import httpx
+
+        if self._clients is None or self._tls is None:
+            raise RuntimeError("the client is not open")
+        proxy = proxy_for(url) if self._uses_proxies else ""
+        if proxy not in self._clients:
+            self._clients[proxy] = httpx.AsyncClient(
+                verify=self._tls,
+                trust_env=False,
+                proxy=proxy or None,
+                follow_redirects=False,
+                timeout=self._timeout,
+                limits=httpx.Limits(max_keepalive_connections=0),  # ResponseLimits apply to the first request only
+            )
+        return self._clients[proxy]
 
     async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.aclose()
+        clients, self._clients = self._clients or {}, None
+        for client in clients.values():
+            await client.aclose()
 
     async def request(
         self,
@@ -80,14 +99,13 @@ class JsonClient:
         """
         import httpx
 
-        if self._client is None:
-            raise RuntimeError("the client is not open")
         status = 0
         with suppress(httpx.HTTPError, httpx.InvalidURL, MalformedMessage, ValueError):
             own = {"accept-encoding": "identity", **(headers or {})}
             limits = ResponseLimits()
             extensions = {"trace": limits.trace}
-            async with self._client.stream(method, url, json=body, headers=own, extensions=extensions) as response:
+            client = self._open_client(url)
+            async with client.stream(method, url, json=body, headers=own, extensions=extensions) as response:
                 status = response.status_code
                 if status != 200 or "content-encoding" in response.headers:
                     return JsonAnswer(status)

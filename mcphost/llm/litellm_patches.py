@@ -1,8 +1,9 @@
 """Patches for the worker process that work around litellm's defects and make httpx reject redirects.
 
 litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks
-the stream as refused. Other patches accept invalid token counts, record Gemini's finish reasons, add the names
-of the tools to tool results for Ollama, and keep arguments named `strict`.
+the stream as refused. litellm 1.110 drops a tool call whose index, id or type has the wrong JSON type; another
+patch corrects these members. Other patches accept invalid token counts, record Gemini's finish reasons, add the
+names of the tools to tool results for Ollama, and keep arguments named `strict`.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another
 origin, it would remove only the `Authorization` header; it would still send the headers that contain the key
@@ -14,7 +15,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
-from mcphost.llm.answer_limits import RedirectRefused, parse_token_count
+from mcphost.errors import MalformedMessage
+from mcphost.llm.answer_limits import ProxyUnusable, RedirectRefused, parse_token_count
+from mcphost.proxies import proxy_for
 from mcphost.serialization import as_object, is_number
 
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
@@ -25,6 +28,8 @@ BAD_CALL_REASONS = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL",
 """Gemini's finish reasons for such a call (ai.google.dev/api/generate-content#FinishReason); litellm reports `stop`."""
 REFUSED_ATTRIBUTE = "mcphost_refused"
 """Name of the attribute that marks a stream in which the model refused to answer."""
+LOST_CALL_ATTRIBUTE = "mcphost_lost_call"
+"""Name of the attribute that marks a stream with a tool call that cannot be read."""
 Json = dict[str, Any]
 
 
@@ -133,18 +138,69 @@ def sanitize_usage(name: str, value: Any) -> Any:
 
 
 def patch_openai_streams() -> None:
-    """Patch litellm to pass on refusals in Chat Completions and error messages in the Responses API."""
+    """Patch litellm to pass on refusals and tool calls in Chat Completions, and errors in the Responses API."""
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import streaming_handler
         from litellm.responses import streaming_iterator
 
         patch_refusals(streaming_handler.CustomStreamWrapper)
+        patch_tool_calls(streaming_handler.CustomStreamWrapper)
         patch_stream_errors(streaming_iterator.BaseResponsesAPIStreamingIterator)
 
 
 def patch_refusals(chat: Any) -> None:
     """Patch *chat*, litellm's stream class for Chat Completions, to pass on a model's refusals as text."""
     _wrap_method(chat, "chunk_creator", _convert_chat_refusal)
+
+
+def patch_tool_calls(chat: Any) -> None:
+    """Patch *chat*, litellm's stream class for Chat Completions, to keep tool calls with invalid members.
+
+    litellm 1.110 drops such a call without an error, and the answer then seems complete.
+    """
+    _wrap_method(chat, "chunk_creator", _repair_tool_calls)
+
+
+def _repair_tool_calls(stream: Any, chunk: Any) -> Any:
+    """Correct the tool calls in a chunk of the openai library; mark the stream if one of them cannot be read.
+
+    An index that is not a number becomes 0: `ToolCallSplitter` separates calls with the same index by their ids and
+    names.
+    """
+    choices: Any = getattr(chunk, "choices", None)
+    for choice in cast("list[Any]", choices)[:1] if isinstance(choices, list) else []:
+        delta: Any = getattr(choice, "delta", None)
+        calls: Any = getattr(delta, "tool_calls", None)
+        items = cast("list[Any]", calls) if isinstance(calls, list) else []
+        kept = [call for call in items if _repair_tool_call(call)]
+        if len(kept) < len(items) or not (calls is None or isinstance(calls, list)):
+            setattr(stream, LOST_CALL_ATTRIBUTE, True)
+            delta.tool_calls = kept or None
+        if getattr(delta, "function_call", None) is not None and not kept:
+            setattr(stream, LOST_CALL_ATTRIBUTE, True)  # the form before tool calls; no request asks for it
+    return chunk
+
+
+def _repair_tool_call(call: Any) -> bool:
+    """Give the members of a tool call the types that litellm expects; return False if that is not possible."""
+    function: Any = getattr(call, "function", None)
+    if not hasattr(function, "name") or not isinstance(function.name, str | None):
+        return False
+    index, call_id = getattr(call, "index", None), getattr(call, "id", None)
+    if isinstance(index, str) and index.isascii() and index.isdecimal() and len(index) < 10:
+        call.index = int(index)
+    elif type(index) is not int:
+        call.index = 0
+    if not isinstance(call_id, str | None):
+        call.id = str(call_id)[:100]
+    if getattr(call, "type", None) != "function":
+        call.type = "function"
+    return True
+
+
+def is_call_lost(stream: Any) -> bool:
+    """Return whether the provider sent a tool call that cannot be read, so that the answer is incomplete."""
+    return bool(getattr(stream, LOST_CALL_ATTRIBUTE, False))
 
 
 def patch_stream_errors(responses: Any) -> None:
@@ -287,6 +343,23 @@ def refuse_redirects(async_client: Any, sync_client: Any) -> None:
         return response
 
     async_client.send, sync_client.send = send_without_redirects, send_blocking_without_redirects
+
+
+def check_proxies(client: Any) -> None:
+    """Patch a client class (`httpx.AsyncClient`) to send nothing if the environment sets an unusable proxy.
+
+    litellm 1.110 speaks HTTP to a SOCKS proxy, and ignores a proxy without a host.
+    """
+    send = client.send
+
+    async def send_checked(self: Any, request: Any, **options: Any) -> Any:
+        try:
+            proxy_for(str(request.url))
+        except MalformedMessage as error:
+            raise ProxyUnusable(f"{error.message} {error.hint}") from None
+        return await send(self, request, **options)
+
+    client.send = send_checked
 
 
 def _redirect_error(response: Any) -> RedirectRefused:

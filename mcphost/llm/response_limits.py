@@ -14,7 +14,8 @@ from typing import Any
 import anyio.lowlevel
 
 from mcphost.json_limits import count_objects
-from mcphost.llm.answer_limits import AnswerTooLong
+from mcphost.llm.answer_limits import AnswerTooLong, CompressionRefused, ErrorInAnswer
+from mcphost.serialization import as_object, loads_or_none
 
 MAX_EVENT_BYTES = 16_000_000
 """Maximum size in bytes of a line in a provider's response."""
@@ -34,6 +35,8 @@ MAX_DECOMPRESSION_RATIO = 3
 _DECOMPRESSION_CHUNK = 64 * 1024
 MAX_PIECE_BYTES = 4 * 1024
 """Bytes that the libraries parse before other tasks run; an event of 100 bytes takes them up to a millisecond."""
+MAX_ERROR_BYTES = 64 * 1024
+"""Maximum size in bytes of a body in which an error is looked for."""
 MAX_LINES = 2_000_000
 """Maximum number of lines in a response; an answer of 250,000 events has up to four for each."""
 _LINE_ENDS = b"\n\r\x0b\x0c\x1c\x1d\x1e"
@@ -154,13 +157,13 @@ class Decompressor:
         self._compressed_size = self._decompressed_size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the decompressed *data* in small pieces. Raises AnswerTooLong if it is too large or invalid."""
+        """Yield the decompressed *data* in small pieces. Raises AnswerTooLong or CompressionRefused."""
         self._compressed_size += len(data)
         while data and not self._decompressor.eof:
             try:
                 plain = self._decompressor.decompress(data, _DECOMPRESSION_CHUNK)
             except zlib.error as error:
-                raise AnswerTooLong("The compressed answer cannot be read; it was stopped.") from error
+                raise CompressionRefused("The compressed answer cannot be read; it was stopped.") from error
             data = self._decompressor.unconsumed_tail
             self._decompressed_size += len(plain)
             if self._decompressed_size > DECOMPRESSION_ALLOWANCE + MAX_DECOMPRESSION_RATIO * self._compressed_size:
@@ -172,36 +175,67 @@ class Decompressor:
                 yield plain
 
 
+class ErrorFinder:
+    """Collector for the body of a small JSON response, which may be an error instead of a stream of events."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes of the body."""
+        self._size += len(data)
+        if self._size <= MAX_ERROR_BYTES:
+            self._pieces.append(data)
+
+    def check(self) -> None:
+        """Raise ErrorInAnswer if the complete body is a JSON object with an error."""
+        if self._size > MAX_ERROR_BYTES:
+            return
+        error: Any = as_object(loads_or_none(b"".join(self._pieces))).get("error")
+        message = as_object(error).get("message") if isinstance(error, dict) else error
+        if isinstance(message, str) and message.strip():
+            raise ErrorInAnswer(message.strip(), as_object(error).get("code"))
+
+
+async def _read_decoded(response: Any, plain: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the body of *response*, decompressed within limits; *plain* reads a body that is not compressed."""
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity") or response.is_stream_consumed:
+        async for data in plain:
+            yield data
+        return
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise CompressionRefused(f"The answer came in the encoding {encoding[:50]!r}, which was not requested.")
+    inflater = Decompressor()
+    async for packed in response.aiter_raw():
+        for data in inflater.feed(packed):
+            await anyio.lowlevel.checkpoint()  # let the tasks of other answers run
+            yield data
+
+
 def limit_responses(response: Any) -> None:
     """Patch a response class (`httpx.Response`) to enforce the limits of this module on all reads."""
     read = response.aiter_bytes
 
-    async def decoded(self: Any, chunk_size: int | None) -> AsyncIterator[bytes]:
-        encoding = self.headers.get("content-encoding", "").strip().lower()
-        if encoding in ("", "identity") or self.is_stream_consumed:
-            async for data in read(self, chunk_size):
-                yield data
-            return
-        if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise AnswerTooLong(f"The answer came in the encoding {encoding[:50]!r}, which was not requested.")
-        inflater = Decompressor()
-        async for packed in self.aiter_raw():
-            for data in inflater.feed(packed):
-                await anyio.lowlevel.checkpoint()  # let the tasks of other answers run
-                yield data
-
     async def aiter_bytes(self: Any, chunk_size: int | None = None) -> AsyncIterator[bytes]:
         meter = LineMeter()
-        is_events = self.headers.get("content-type", "").lower().startswith("text/event-stream")
+        kind = self.headers.get("content-type", "").lower()
+        is_events = kind.startswith("text/event-stream")
+        errors = ErrorFinder() if self.is_success and kind.startswith("application/json") else None
         events = EventLineBuffer() if is_events else None
-        async for data in decoded(self, chunk_size):
+        async for data in _read_decoded(self, read(self, chunk_size)):
             meter.feed(data)
+            if errors is not None:
+                errors.feed(data)
             for lines in split_lines(data if events is None else events.feed(data)):
                 # litellm skips empty events without waiting, so that a cancelled answer would not end.
                 await anyio.lowlevel.checkpoint()
                 yield lines
         if events is not None and (rest := events.flush()):
             yield rest
+        if errors is not None:
+            errors.check()
 
     response.aiter_bytes = aiter_bytes
 

@@ -27,9 +27,17 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.answer_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, RedirectRefused
+from mcphost.llm.answer_limits import (
+    MAX_ANSWER_SECONDS,
+    AnswerMeter,
+    AnswerTooLong,
+    CompressionRefused,
+    ErrorInAnswer,
+    ProxyUnusable,
+    RedirectRefused,
+)
 from mcphost.llm.argument_names import CallRestorer, rename_in_messages
-from mcphost.llm.litellm_patches import BAD_CALL_ATTRIBUTE, FINISH_REASON_ATTRIBUTE, is_refused
+from mcphost.llm.litellm_patches import BAD_CALL_ATTRIBUTE, FINISH_REASON_ATTRIBUTE, is_call_lost, is_refused
 from mcphost.llm.providers import is_official_base
 from mcphost.llm.responses_api import ResponsesStream, make_responses_arguments, refuses_summary
 from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
@@ -60,6 +68,8 @@ SKIP_BRIDGE = "_skip_responses_api_bridge"
 """Argument of litellm's `acompletion` that keeps a request in Chat Completions."""
 MAX_DATA_BYTES = 2 * 1024**3
 """Limit on the data memory of the process; a request that needs more fails."""
+OWN_ERRORS = (AnswerTooLong, CompressionRefused, ErrorInAnswer, ProxyUnusable, RedirectRefused)
+"""Exceptions with a message for the user, which mcphost raises while litellm sends a request or reads the answer."""
 PROVIDER_TIMEOUT = 3600.0
 """Timeout in seconds that is passed to litellm; mcphost's own deadlines cancel a request earlier."""
 
@@ -115,6 +125,7 @@ def import_litellm(result: list[Any]) -> None:
         response_limits.limit_responses(httpx.Response)
         response_limits.disable_compression(httpx.AsyncClient)
         litellm_patches.refuse_redirects(httpx.AsyncClient, httpx.Client)
+        litellm_patches.check_proxies(httpx.AsyncClient)
         litellm_patches.patch_litellm()
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - reported by the main thread
@@ -202,7 +213,7 @@ class LiteLlmWorker:
                 await self._stream(call_id, request, scope)
             except Exception as error:  # noqa: BLE001 - every error of litellm is reported
                 # The libraries wrap errors that are raised while they read.
-                ours = [cause for cause in exception_chain(error) if isinstance(cause, AnswerTooLong | RedirectRefused)]
+                ours = [cause for cause in exception_chain(error) if isinstance(cause, OWN_ERRORS)]
                 self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(ours[0] if ours else error)))
             ended = True
         if self._cancel_scopes.pop(call_id, None) is not None and not ended and anyio.current_time() >= scope.deadline:
@@ -236,12 +247,7 @@ class LiteLlmWorker:
                     self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(error)))
                     scope.cancel()
                 summary.is_estimated |= trim_chunks(stream)
-            if self._is_truncated(request, stream, source, summary):
-                summary.reason = UNKNOWN_FINISH_REASON
-            elif getattr(source, BAD_CALL_ATTRIBUTE, False):
-                summary.reason = BAD_CALL_REASON
-            elif summary.reason == "stop" and is_refused(stream):
-                summary.reason = "content_filter"  # litellm's reason for other providers' refusals
+            self._correct_reason(request, stream, source, summary)
             for event in restorer.finish():
                 summary.char_count += len(getattr(event, "text", ""))
                 batch.put(event)
@@ -305,6 +311,22 @@ class LiteLlmWorker:
                     raise
                 self._models_without_summaries.add(key)
         return await self._litellm.aresponses(**make_responses_arguments(arguments))
+
+    def _correct_reason(
+        self, request: worker_protocol.CompletionRequest, stream: Any, source: Any, summary: "StreamSummary"
+    ) -> None:
+        """Replace the finish reason in *summary* if litellm's does not tell why the answer is incomplete.
+
+        See `_is_truncated` for the other parameters.
+        """
+        if self._is_truncated(request, stream, source, summary):
+            summary.reason = UNKNOWN_FINISH_REASON
+        elif getattr(source, BAD_CALL_ATTRIBUTE, False):
+            summary.reason = BAD_CALL_REASON
+        elif is_call_lost(stream):
+            summary.reason = worker_protocol.LOST_CALL_REASON
+        elif summary.reason == "stop" and is_refused(stream):
+            summary.reason = "content_filter"  # litellm's reason for other providers' refusals
 
     @staticmethod
     def _is_truncated(

@@ -71,13 +71,16 @@ INHERITED_PREFIXES = ("LC_", "AWS_", "AZURE_", "VERTEX_", "VERTEXAI_", "GOOGLE_"
 INHERITED_SUFFIXES = ("_API_BASE", "_BASE_URL", "_API_VERSION", "_ORGANIZATION", "_API_TYPE")
 """Provider settings without secrets that client libraries read from the environment, such as regional addresses."""
 
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that the worker process inherits.
 
     The libraries for Bedrock, Azure and Vertex read credentials from AWS_*, AZURE_* and GOOGLE_* variables or from
     files in the home folder, so those variables are included. API keys are not included, because each request contains
-    the key that it needs.
+    the key that it needs. Requests to this machine use no proxy.
     """
     inherited: dict[str, str] = {}
     for name, value in environ.items():
@@ -86,7 +89,12 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
             continue
         if upper in INHERITED_VARIABLES or upper.startswith(INHERITED_PREFIXES) or upper.endswith(INHERITED_SUFFIXES):
             inherited[name] = value
-    return inherited
+    if not any(name.upper() in _PROXIES for name in inherited):
+        return inherited
+    bypassed = inherited.get("no_proxy", inherited.get("NO_PROXY", "")).strip()
+    if bypassed != "*":  # which means every host, but only if it stands alone
+        bypassed = ",".join(filter(None, (bypassed, *_LOOPBACK_NAMES)))
+    return inherited | {"no_proxy": bypassed, "NO_PROXY": bypassed}
 
 
 class WorkerCall:

@@ -72,6 +72,10 @@ ITEM_ORDER = "item_order"
 """Member of a message with the order of its output items: `r` for reasoning, `t` for text, `c` for a tool call."""
 
 
+LOST_CALL_REASON = "lost_call"
+"""Finish reason reported if the provider sent a tool call that cannot be read."""
+
+
 RENAMES_ARGUMENTS = "renames_arguments"
 """Member of a tool whose arguments must have names that every provider accepts; it is not sent to the provider."""
 

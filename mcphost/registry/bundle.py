@@ -17,11 +17,12 @@ import anyio.to_thread
 from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy
 from mcphost.errors import McpHostError, RegistryError
 from mcphost.paths import make_private_directory
+from mcphost.proxies import proxy_for
 from mcphost.registry.bundle_manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, BundleManifest, decode_manifest
 from mcphost.registry.entries import RegistryPackage
 from mcphost.sanitize import quote_text
 from mcphost.serialization import Struct
-from mcphost.transport.http_client import HttpResponse, proxy_for
+from mcphost.transport.http_client import HttpResponse
 from mcphost.transport.http_pool import HttpConnectionPool
 from mcphost.unicode_forms import join_url, split_url
 
@@ -137,7 +138,9 @@ async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -
         raise
     except McpHostError as error:
         reason = error.message.rstrip(".")
-        raise RegistryError(f"The bundle was not downloaded from {host}: {reason}.", "Try again.") from error
+        raise RegistryError(
+            f"The bundle was not downloaded from {host}: {reason}.", error.hint or "Try again."
+        ) from error
     return ""
 
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
-from urllib.request import getproxies, proxy_bypass
 
 import anyio
 import anyio.lowlevel
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
+from mcphost.proxies import proxy_for
 from mcphost.redact import redact
 from mcphost.sign_in_types import AuthChallenge
 from mcphost.transport.channel import NO_HEADERS, Authorizer, HttpStatusError, ResponseInterrupted, Unauthorized
@@ -23,7 +23,7 @@ from mcphost.transport.http_pool import HttpConnectionPool
 from mcphost.transport.line_reader import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import parse_origin
 from mcphost.transport.reachability import ReachabilityFn, ReachabilityMonitor, ignore_reachability
-from mcphost.unicode_forms import is_loopback_host, join_url, split_url
+from mcphost.unicode_forms import is_loopback_host, join_url
 
 if TYPE_CHECKING:
     from mcphost.http_log import LoggedExchange
@@ -251,28 +251,6 @@ def _parse_retry_after(after: str) -> float | None:
         return None
 
 
-_SCHEMES = frozenset({"http", "https"})
-
-
-def proxy_for(url: str) -> str:
-    """Return the URL of the proxy that environment variables set for *url*, or "" if there is none.
-
-    Raises MalformedMessage if the proxy's URL is neither http nor https.
-    """
-    parts = split_url(url)
-    host = parts.hostname or ""
-    if is_loopback_host(host) or proxy_bypass(host):
-        return ""
-    proxies = getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
-    if proxy and "://" not in proxy:
-        proxy = f"http://{proxy}"
-    scheme = split_url(proxy).scheme
-    if proxy and scheme not in _SCHEMES:
-        raise MalformedMessage(f"The proxy for {host} has the scheme {scheme[:20]!r}; mcphost supports http and https")
-    return proxy
-
-
 MAX_REDIRECTS = 5
 MAX_RECOVERIES = 2
 """Maximum number of times that a request is sent with new credentials before the user must sign in."""
@@ -492,7 +470,9 @@ def create_client(
         pool = HttpConnectionPool(url, proxy=proxy_for(url), ca_file=ca_file, ca_digest=ca_digest)
     except MalformedMessage as error:
         raise StartupError(
-            f"The server {name!r} cannot be reached. {error.message}", "Correct it in mcp.json.", server=name
+            f"The server {name!r} cannot be reached. {error.message}",
+            error.hint or "Correct it in mcp.json.",
+            server=name,
         ) from error
     if scheme == "http" and not is_loopback_host(host):
         warn(

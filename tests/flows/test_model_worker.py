@@ -84,3 +84,26 @@ def test_consent_decides_with_a_real_wire_format_too(program: Program, rule: str
     assert out.startswith("The tool said: ")
     assert text in out
     assert ("42" in out) is (code == 0)
+
+
+@pytest.mark.timeout(240)
+def test_a_model_on_this_machine_is_reached_without_the_proxy(program: Program) -> None:
+    with run_openai_stub("", {}) as stub:
+        flags = ("--model", "openai/x", "--api-base", stub.api_base)
+        proxies = {"HTTP_PROXY": "http://127.0.0.1:9", "ALL_PROXY": "socks5://127.0.0.1:9"}
+        assert program.text("run", "hi", *flags, seconds=100, **proxies) == "Nothing to do for a tool.\n"
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("proxy", "reason"),
+    [("socks5://127.0.0.1:9", "has the scheme 'socks5'; mcphost supports http and https."), ("http://", "not valid.")],
+)
+def test_nothing_is_sent_to_a_model_if_its_proxy_cannot_be_used(program: Program, proxy: str, reason: str) -> None:
+    flags = ("--model", "openai/x", "--api-base", "http://model.invalid/v1")
+    done = program.run("run", "hi", *flags, seconds=100, ALL_PROXY=proxy)
+    said = done.stderr.decode()
+    assert done.returncode == 7
+    assert reason in said
+    assert "add model.invalid to NO_PROXY" in said
+    assert "retrying" not in said

@@ -310,7 +310,7 @@ async def test_a_failing_model_ends_the_turn_with_a_hint_and_keeps_the_message(o
     assert any(isinstance(event, MessageFinished) and event.message.cut for event in events)
 
 
-@pytest.mark.parametrize("reason", ["length", "content_filter", "unknown", "malformed_call"])
+@pytest.mark.parametrize("reason", ["length", "content_filter", "unknown", "malformed_call", "lost_call"])
 async def test_a_truncated_answer_is_not_presented_as_complete(open_host: OpenHost, reason: str) -> None:
     cut: list[Any] = [
         Text("half an"),

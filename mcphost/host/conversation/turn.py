@@ -58,6 +58,10 @@ _UNFINISHED = {
         "The model called a tool in a form that its provider does not accept.",
         "Send it again, or choose another model.",
     ),
+    "lost_call": (
+        "The provider sent a tool call that cannot be read; no tool was run.",
+        "Send it again, or choose another model.",
+    ),
     "unknown": ("The answer was cut off: its end marker is missing.", "Ask it to continue."),
 }
 _EMPTY_ANSWER = ("The model's answer was cut off before any text arrived.", "Send it again.")

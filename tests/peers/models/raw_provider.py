@@ -46,8 +46,8 @@ class RawProvider:
     `refuses_tools`, a request with tools gets status 400 and this message. `bad_tools` maps tool names to such
     messages, in which `{name}` and `{at}` stand for the name and the position of the first refused tool. With
     `bad_keyword`, only definitions that contain this text are refused. If set, the events in `script` (of any API), or
-    the header lines and the body in `raw`, are sent instead. `shown` is the answer to Ollama's `/api/show`, or None for
-    status 404, which is also the answer to all GET requests; these requests are not recorded.
+    the header lines and the body in `raw`, or the bytes in `whole`, are sent instead. `shown` is the answer to Ollama's
+    `/api/show`, or None for status 404, which is also the answer to all GET requests; these requests are not recorded.
     """
 
     def __init__(self) -> None:
@@ -61,6 +61,7 @@ class RawProvider:
         self.headers = b""
         self.script: list[dict[str, Any]] = []
         self.raw: tuple[bytes, bytes] | None = None
+        self.whole: bytes | None = None
         self.shown: dict[str, Any] | None = None
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
@@ -100,6 +101,9 @@ class RawProvider:
             status = 400 if refusal else self.status
             head = f"HTTP/1.1 {status} no\r\ncontent-type: application/json\r\ncontent-length: {len(reply)}\r\n"
             await stream.send(head.encode() + self.headers + b"connection: close\r\n\r\n" + reply)
+            return
+        if self.whole is not None:
+            await stream.send(self.whole)
             return
         if self.raw is not None:
             headers, body = self.raw

@@ -4,6 +4,8 @@ The formats are those of vLLM and OpenRouter (`error` in a chunk; openrouter.ai/
 `error`; docs/errors.mdx), Anthropic (the event `error`) and Gemini (`finishReason`).
 """
 
+from typing import Any
+
 import pytest
 
 from mcphost.llm.worker_client import WorkerProcess
@@ -91,3 +93,48 @@ async def test_a_call_in_the_wrong_form_is_no_normal_end(
     ours.script = [gemini_chunk({"text": "Well"}), gemini_chunk(finishReason=reason) | usage]
     reply = await ask_model(create_model("gemini", base, worker), "hi")
     assert (reply.text, reply.finished.reason) == ("Well", "malformed_call")
+
+
+def tool_call(**members: Any) -> Json:
+    function = {"name": "fs__read", "arguments": '{"path": "a"}'}
+    return {"index": 0, "id": "c0", "type": "function", "function": function} | members
+
+
+@pytest.mark.parametrize(
+    "members", [{"index": "first"}, {"index": 0.5}, {"index": "1"}, {"index": {}}, {"id": 7}, {"type": 5}], ids=str
+)
+async def test_a_tool_call_with_an_invalid_index_id_or_type_is_not_lost(
+    members: Json, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    second = tool_call(id="c1", function={"name": "web__get", "arguments": '{"url": "b"}'}) | members
+    calls = [chunk({"tool_calls": [tool_call()]}), chunk({"tool_calls": [second]})]
+    ours.script = [*calls, chunk({}, reason="tool_calls")]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert [(use.name, use.arguments) for use in reply.uses] == [
+        ("fs__read", {"path": "a"}),
+        ("web__get", {"url": "b"}),
+    ]
+    assert reply.finished.reason == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"tool_calls": [tool_call(), None]},
+        {"tool_calls": [tool_call(function={"name": 7, "arguments": "{}"})]},
+        {"tool_calls": [tool_call(function={"arguments": "{}"})]},
+        {"tool_calls": [tool_call(function=None)]},
+        {"tool_calls": "fs__read"},
+        {"function_call": {"name": "fs__read", "arguments": "{}"}},
+        {"content": "I will read it."},
+    ],
+    ids=str,
+)
+async def test_an_answer_whose_tool_call_cannot_be_read_does_not_seem_complete(
+    delta: Json, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.script = [chunk(delta), chunk({}, reason="tool_calls")]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert reply.finished.reason == "lost_call"

@@ -130,7 +130,23 @@ def test_the_worker_sees_proxies_and_clouds_but_no_keys() -> None:
         "DATABASE_URL": "postgres://u:p@h",
     }
     kept = worker_environment(environ)
-    assert set(kept) == {"PATH", "https_proxy", "SSL_CERT_FILE", "AWS_REGION", "LC_ALL", "OPENAI_BASE_URL"}
+    proxies = {"https_proxy", "no_proxy", "NO_PROXY"}
+    assert set(kept) == {"PATH", "SSL_CERT_FILE", "AWS_REGION", "LC_ALL", "OPENAI_BASE_URL"} | proxies
+
+
+@pytest.mark.parametrize(
+    ("environ", "bypassed"),
+    [
+        ({"HTTPS_PROXY": "http://p"}, "localhost,127.0.0.1,::1"),
+        ({"HTTPS_PROXY": "http://p", "NO_PROXY": "a.test"}, "a.test,localhost,127.0.0.1,::1"),
+        ({"all_proxy": "http://p", "NO_PROXY": "a.test", "no_proxy": "b.test"}, "b.test,localhost,127.0.0.1,::1"),
+        ({"HTTPS_PROXY": "http://p", "NO_PROXY": "*"}, "*"),
+        ({}, None),
+    ],
+)
+def test_the_worker_reaches_this_machine_without_a_proxy(environ: dict[str, str], bypassed: str | None) -> None:
+    kept = worker_environment(environ)
+    assert (kept.get("NO_PROXY"), kept.get("no_proxy")) == (bypassed, bypassed)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from mcphost.llm import response_limits
-from mcphost.llm.answer_limits import AnswerTooLong
+from mcphost.llm.answer_limits import AnswerTooLong, CompressionRefused
 from mcphost.llm.response_limits import (
     DECOMPRESSION_ALLOWANCE,
     MAX_DECOMPRESSION_RATIO,
@@ -166,7 +166,7 @@ async def test_an_answer_is_read_in_the_common_encodings(encoding: str) -> None:
 
 @pytest.mark.anyio
 async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
-    with pytest.raises(AnswerTooLong, match="'br', which was not requested"):
+    with pytest.raises(CompressionRefused, match="'br', which was not requested"):
         await answer_of(b"anything", "br").aread()
 
 

@@ -10,15 +10,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from mcphost import proxies
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcRequest, JsonRpcResponse
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
+from mcphost.proxies import proxy_for
 from mcphost.serialization import Raw, replace
 from mcphost.transport import http_client
-from mcphost.transport.http_client import proxy_for
 from mcphost.transport.streamable_http import HttpConnector
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.results import single_text
@@ -139,7 +140,17 @@ def test_which_addresses_are_proxied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_proxy_of_another_kind_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:1")
-    with pytest.raises(MalformedMessage, match="socks5"):
+    with pytest.raises(MalformedMessage, match="socks5") as caught:
+        proxy_for("https://mcp.test/mcp")
+    assert "ALL_PROXY to an http or https proxy, or add mcp.test to NO_PROXY" in caught.value.hint
+    with pytest.raises(StartupError, match=r"add mcp\.test to NO_PROXY"):
+        http_client.create_client("far", "https://mcp.test/mcp", {}, warn=print)
+
+
+@pytest.mark.parametrize("proxy", ["http://", "http://host:port", "http://host:0", "http://\x7f", "http://[::1"])
+def test_no_request_is_sent_directly_because_its_proxy_is_invalid(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(MalformedMessage, match=r"The address of the proxy for mcp\.test is not valid"):
         proxy_for("https://mcp.test/mcp")
 
 
@@ -180,8 +191,8 @@ async def tunnel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnel]:
     server = await asyncio.start_server(double.serve, "127.0.0.1", 0)
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:word@127.0.0.1:{server.sockets[0].getsockname()[1]}")
     # Loopback addresses never go through a proxy; the tests need one that does.
-    monkeypatch.setattr(http_client, "is_loopback_host", lambda host: False)
-    monkeypatch.setattr(http_client, "proxy_bypass", lambda host: False)
+    monkeypatch.setattr(proxies, "is_loopback_host", lambda host: False)
+    monkeypatch.setattr(proxies, "proxy_bypass", lambda host: False)
     async with server:
         yield double
 

@@ -1,0 +1,48 @@
+"""Tests for answers of a provider that are not valid HTTP or JSON, or that end early, with the real worker."""
+
+import pytest
+
+from mcphost.llm.model import RetryScheduled
+from mcphost.llm.worker_client import WorkerProcess
+from tests.peers.models.model_requests import ask_model, create_model
+from tests.peers.models.raw_provider import RawProvider
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: "
+EVENTS = HEAD + b"text/event-stream\r\n"
+CLOSED = "closed the connection before its answer was complete"
+NOT_JSON = "sent an answer that is not valid JSON"
+COMPRESSED = "must answer without content-encoding"
+ANSWERS = {
+    "another protocol": (b"SSH-2.0-OpenSSH_9.6\r\n", "sent an answer that is not valid HTTP", False),
+    "a header that is too long": (
+        EVENTS + b"x: " + b"a" * 100_000 + b"\r\n\r\n",
+        "sent an answer that is not valid HTTP",
+        False,
+    ),
+    "half a body": (EVENTS + b"content-length: 500\r\n\r\ndata: ", CLOSED, True),
+    "half a chunk": (EVENTS + b"transfer-encoding: chunked\r\n\r\n40\r\ndata: ", CLOSED, True),
+    "no JSON": (EVENTS + b"\r\ndata: {not json}\n\n", NOT_JSON, False),
+    "no UTF-8": (EVENTS + b'\r\ndata: {"id": "\xff"}\n\n', NOT_JSON, False),
+    "an error as JSON": (HEAD + b'application/json\r\n\r\n{"error": {"message": "Loading"}}', "failed: Loading", False),
+    "an error with a status": (
+        HEAD + b'application/json\r\n\r\n{"error": {"message": "Busy", "code": 503}}',
+        "(status 503). The provider said: Busy.",
+        True,
+    ),
+    "no gzip": (EVENTS + b"content-encoding: gzip\r\n\r\nno gzip", COMPRESSED, False),
+    "an unknown encoding": (EVENTS + b"content-encoding: br\r\n\r\nx", COMPRESSED, False),
+}
+
+
+@pytest.mark.parametrize("case", list(ANSWERS))
+async def test_an_answer_that_cannot_be_read_is_reported_with_its_reason(
+    case: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.whole, told, is_retried = ANSWERS[case]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert reply.error is not None
+    assert told in str(reply.error), (reply.error, reply.error.details)
+    assert "Cannot connect" not in str(reply.error)
+    assert bool(reply.events_of(RetryScheduled)) is is_retried
