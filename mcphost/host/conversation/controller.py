@@ -499,9 +499,8 @@ class ConversationController:
     ) -> TurnResult:
         """Prepare and run a turn; a failure is described in the result, not raised.
 
-        If *text* is None, no message is added, and the model answers the existing messages. *can_reuse* allows the
-        turn to reuse recorded results of read-only calls. *is_automatic* means that mcphost wrote *text* (see
-        `Message`).
+        If *text* is None, the model answers the existing messages. *can_reuse* allows the turn to reuse recorded
+        results of read-only calls. *is_automatic* means that mcphost wrote *text* (see `Message`).
         """
         from mcphost.host.budget.budget_limits import BudgetReached
         from mcphost.host.conversation.turn import Turn
