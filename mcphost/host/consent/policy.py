@@ -359,7 +359,7 @@ class ConsentPolicy:
         for rule in self._config_rules.allow:
             if await self._matcher.allows(rule, rule_input):
                 return Approval("rule", arguments, origins=origins.found), history
-        if not self._matcher.may_carry(origins):
+        if not self._matcher.allows_origins(origins):
             return None, history
         if identity.is_read_only_trusted:
             return Approval("claim", arguments, origins=origins.found), history

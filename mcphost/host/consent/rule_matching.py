@@ -253,9 +253,9 @@ class RuleMatcher:
 
     async def allows(self, rule: Rule, call: RuleInput) -> bool:
         """Return whether an allow-rule certainly covers the call, including the origins of its arguments."""
-        return self.may_carry(call.origins, rule) and await self.match(rule, call) == "yes"
+        return self.allows_origins(call.origins, rule) and await self.match(rule, call) == "yes"
 
-    def may_carry(self, origins: ArgumentOrigins, rule: Rule | None = None) -> bool:
+    def allows_origins(self, origins: ArgumentOrigins, rule: Rule | None = None) -> bool:
         """Return whether a call may run without asking the user, considering only the origins of its arguments.
 
         *rule* is the rule that covers the call, if any; it must name each server that the arguments were copied from.
