@@ -176,7 +176,7 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 def _passed_variables(entry: Mapping[str, Any]) -> list[str]:
     """Return the names of the environment variables in `env_vars`, which Codex passes on to a server.
 
-    An item of this list is a name, or a table with `name`.
+    Each item of `env_vars` is a name, or a table with the key `name`.
     """
     items: Any = entry.get("env_vars")
     if isinstance(items, list):
