@@ -9,9 +9,11 @@ import fcntl
 import os
 import re
 import select
+import signal
 import struct
 import termios
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
@@ -24,6 +26,7 @@ from textual.filter import LineFilter
 from textual.message import Message
 
 from mcphost.sanitize import sanitize
+from mcphost.translation import _
 
 if TYPE_CHECKING:
     from textual.color import Color
@@ -233,6 +236,7 @@ class GuardedApp(Protocol):
         ...
 
 
+_STOPPED_LINE = "\r\n{}\r\n"
 _PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"  # XTWINOPS of xterm; others ignore them
 
 
@@ -252,6 +256,9 @@ class ResilientDriver(LinuxDriver):
     _attributes_deadline = 0.0
     _expectation: asyncio.TimerHandle | None = None
     _parser: ReplyParser | None = None
+    _is_stopping = _is_continued = False
+    _own_modes: list[Any] | None = None
+    """The terminal's modes while the app uses it, or None before the app has started."""
     transform_output: Callable[[str], str] | None = None
     """Function that is applied to all output, or None."""
 
@@ -264,6 +271,7 @@ class ResilientDriver(LinuxDriver):
         if isinstance(self._app, GuardedApp):
             self._app.restart_guards()
         super().start_application_mode()
+        self._own_modes = self._read_modes()
         if self._title:
             self._save_title()
         if self._watch_timer is None:
@@ -344,7 +352,7 @@ class ResilientDriver(LinuxDriver):
         # Without a controlling terminal no SIGHUP arrives, and Textual would read EOF forever.
         poll = select.poll()
         poll.register(self.fileno, 0)
-        if any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0)):
+        if any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _descriptor, event in poll.poll(0)):
             self._watch_timer = None
             self._app.call_later(self._app.action_quit)
         else:
@@ -402,7 +410,53 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = None
         super().close()
 
-    def _sigcont_application(self, *_: Any) -> None:
+    def _sigtstp_application(self, *_unused: Any) -> None:
+        """Release the terminal and stop the process group.
+
+        The terminal may belong to the shell already: a parent process such as `uv run` stops at once, because it does
+        not handle SIGTSTP. Changing the terminal would then stop this process halfway with SIGTTOU; after `fg` it
+        would stop again, but the parent would not, so that neither the screen nor the shell would be usable.
+        """
+        if self._is_stopping:
+            return
+        self._is_stopping, self._is_continued = True, False
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        try:
+            if self._auto_restart:
+                is_foreground = self._is_foreground()
+                if not is_foreground and self._read_modes() != self._own_modes:
+                    self.attrs_before = None  # the shell has set its own modes
+                self.suspend_application_mode()
+                self._must_signal_resume = True
+                if not is_foreground:  # the shell's prompt was on the alternate screen
+                    self._file.write(_STOPPED_LINE.format(_("mcphost is stopped. To continue, type fg.")))
+                    self._file.flush()
+        finally:
+            signal.signal(signal.SIGTTOU, before)
+            self._is_stopping = False
+        if self._is_continued:
+            self._sigcont_application()
+        else:
+            os.killpg(os.getpgrp(), signal.SIGSTOP)  # a parent that did not get the signal stops as well
+
+    def _read_modes(self) -> list[Any]:
+        """Return the terminal's modes, or [] if there is no terminal."""
+        try:
+            return termios.tcgetattr(self.fileno)
+        except termios.error:
+            return []
+
+    def _is_foreground(self) -> bool:
+        """Return whether this process group owns the terminal."""
+        try:
+            return os.tcgetpgrp(self.fileno) == os.getpgrp()
+        except OSError:
+            return True
+
+    def _sigcont_application(self, *_unused: Any) -> None:
+        if self._is_stopping:
+            self._is_continued = True
+            return
         # A lost terminal sends SIGHUP and SIGCONT; Textual would restart its threads and never exit.
         if not self._auto_restart:
             return
@@ -411,6 +465,8 @@ class ResilientDriver(LinuxDriver):
         except termios.error:
             return
         cast("Any", super())._sigcont_application()
+        # The alternate screen is empty now, and a resize event with the same size draws nothing.
+        self._loop.call_soon_threadsafe(self._app.call_later, partial(self._app.refresh, layout=True))
 
 
 # Characters that move the cursor, end a control string or reorder a line. Text has normally been sanitized already.

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.packaging.openai_stub import run_openai_stub
-from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
+from tests.terminal.demo_program import GREETING, MCPHOST_PATH, with_forked_worker
 from tests.terminal.terminal import Terminal, wait_gone
 
 
@@ -40,3 +40,58 @@ def test_a_key_typed_in_the_shell_before_the_program_continues_answers_no_questi
     decisions = subprocess.run(audit, env={**os.environ, **homes}, capture_output=True, text=True, timeout=60).stdout
     assert "denied" in decisions
     assert "allowed" not in decisions
+
+
+WRAPPER = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+
+
+def test_a_program_whose_parent_stops_first_leaves_the_shell_usable_and_continues(terminal: Terminal) -> None:
+    """As `uv run mcphost` does when its process group is stopped."""
+    terminal.run(sys.executable, "-c", WRAPPER, MCPHOST_PATH, "demo")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
+    parent = terminal.program()
+    (program,) = parent.children()
+    parent.send_signal(signal.SIGSTOP)
+    terminal.wait_for("Stopped")
+    program.send_signal(signal.SIGTSTP)
+    terminal.wait_until(lambda _: program.status() == "stopped" and terminal.is_plain(), "the shell's screen")
+    terminal.wait_for("To continue, type fg.")
+    terminal.type("fg")
+    terminal.press("Enter")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
+    processes = terminal.processes()
+    terminal.press("C-q")
+    terminal.wait_for_shell()
+    wait_gone(processes, seconds=30)
+
+
+def test_a_program_that_is_stopped_alone_also_stops_its_parent_so_that_the_shell_returns(terminal: Terminal) -> None:
+    terminal.run(sys.executable, "-c", WRAPPER, MCPHOST_PATH, "demo")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
+    (program,) = terminal.program().children()
+    program.send_signal(signal.SIGTSTP)
+    terminal.wait_for_shell()
+    assert program.status() == "stopped"
+    terminal.type("fg")
+    terminal.press("Enter")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
+    processes = terminal.processes()
+    terminal.press("C-q")
+    terminal.wait_for_shell()
+    wait_gone(processes, seconds=30)
+
+
+def test_the_screen_is_drawn_again_in_the_same_size_after_the_program_continues(terminal: Terminal) -> None:
+    terminal.run(MCPHOST_PATH, "demo")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
+    terminal.type("half a message")
+    terminal.wait_for("half a message")
+    program = terminal.program()
+    program.send_signal(signal.SIGTSTP)
+    terminal.wait_until(lambda _: program.status() == "stopped" and terminal.is_plain(), "the shell")
+    terminal.type("fg")
+    terminal.press("Enter")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server", "half a message")
+    processes = terminal.processes()
+    terminal.press("C-q")
+    wait_gone(processes, seconds=30)
