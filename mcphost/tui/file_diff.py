@@ -37,8 +37,12 @@ TAB_SIGN, TRAILING_SPACE_SIGN, FINAL_NEWLINE_SIGN, CARRIAGE_RETURN_SIGN = "→  
 _SIGNS = re.compile(
     f"{TAB_SIGN}|(?<!{TRAILING_SPACE_SIGN}){TRAILING_SPACE_SIGN}++(?=\\n|$)|{FINAL_NEWLINE_SIGN}$|{CARRIAGE_RETURN_SIGN}(?=\\n|$)"
 )
-_ENDING_SIGNS = re.compile(f"(?<![ \\t{TRAILING_SPACE_SIGN}])[ \\t{TRAILING_SPACE_SIGN}]++(?=\\r?$)", re.MULTILINE)
-_TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
+# Each begins with a class, so that `re` skips other characters without trying a match.
+_END = f"[ \\t{TRAILING_SPACE_SIGN}]"
+_ENDING_SIGNS = re.compile(rf"({_END}(?<!{_END}{_END}){_END}*+)(?=\r?$)", re.MULTILINE)
+_TRAILING_BLANKS = re.compile(r"([ \t](?<![ \t][ \t])[ \t]*+)(?=\r?$)", re.MULTILINE)
+_PIECE_LENGTH = 64 * 1024
+"""Approximate number of characters whose matches are replaced at a time: each one takes memory until then."""
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
 """Maximum characters of a line to highlight. Longer lines are rarely source code and take too long."""
@@ -65,16 +69,33 @@ def mark_literal_signs(text: str) -> str:
         return text
     # First, so that the codes that are inserted below are not taken for literal ones.
     text = mark_literal_marks(text).replace(TAB_SIGN, f"‹U+2192›{TAB_SIGN[1:]}")
-    return _ENDING_SIGNS.sub(lambda match: match[0].replace(TRAILING_SPACE_SIGN, "‹U+00B7›"), text)
+    return _replace_at_line_ends(_ENDING_SIGNS, text, TRAILING_SPACE_SIGN, "‹U+00B7›")
 
 
 def show_whitespace(text: str) -> str:
     """Replace tabs, trailing spaces, the CR in CRLF and the final LF with visible symbols."""
     ended = text.endswith("\n")
-    text = _TRAILING_BLANKS.sub(lambda match: match[0].replace(" ", TRAILING_SPACE_SIGN), text[:-1] if ended else text)
+    text = _replace_at_line_ends(_TRAILING_BLANKS, text[:-1] if ended else text, " ", TRAILING_SPACE_SIGN)
     return text.replace("\t", TAB_SIGN).replace("\r\n", f"{CARRIAGE_RETURN_SIGN}\n") + (
         FINAL_NEWLINE_SIGN if ended else ""
     )
+
+
+def _replace_at_line_ends(runs: re.Pattern[str], text: str, old: str, new: str) -> str:
+    """Replace *old* with *new* in each match of *runs*, whose only group is the match, and which looks at one line.
+
+    Equal matches are replaced once, because a call for each of a million lines would take a second.
+    """
+    out: list[str] = []
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _PIECE_LENGTH) + 1 or len(text)
+        pieces = runs.split(text[start:end])
+        replaced = {run: run.replace(old, new) for run in set(pieces[1::2])}
+        pieces[1::2] = map(replaced.__getitem__, pieces[1::2])
+        out.append("".join(pieces))
+        start = end
+    return "".join(out)
 
 
 def render_code(text: str, language: str) -> Content:

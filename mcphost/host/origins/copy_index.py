@@ -188,8 +188,7 @@ class WindowIndex:
         """
         number, groups = len(self._groups), self._groups
         groups.append(group)
-        for first, hashed in self._windows(text, spans):
-            del first
+        for _first, _last, hashed in self._windows(text, spans):
             if self._size >= self._limit:
                 return False
             if self._size >= _MAX_LOAD * len(self._hashes):
@@ -210,31 +209,45 @@ class WindowIndex:
         """
         length, groups, hashes, numbers = self._length, self._groups, self._hashes, self._numbers
         mask = len(hashes) - 1
-        latest: dict[str, Copy] = {}
+        latest: dict[str, list[int]] = {}  # the members of a Copy, which can be changed
         if not self._size:
             return
-        for first, hashed in self._windows(text, spans):
+        for first, last, hashed in self._windows(text, spans):
             slot = hashed & mask
             while stored := hashes[slot]:
                 if stored == hashed:
                     group = groups[numbers[slot]]
                     known = latest.get(group)
-                    if known is not None and first <= known.end:
-                        latest[group] = known._replace(end=first + length)
+                    if known is not None and first <= known[1]:
+                        known[1] = last + length
                     else:
                         if known is not None:
-                            yield known
-                        latest[group] = Copy(first, first + length, numbers[slot])
+                            yield Copy(*known)
+                        latest[group] = [first, last + length, numbers[slot]]
                 slot = (slot + 1) & mask
-        yield from latest.values()
+        yield from (Copy(*known) for known in latest.values())
 
-    def _windows(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Yield the start and the hash of each window that overlaps one of *spans*, which must be sorted."""
+    def _windows(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+        """Yield the start and the hash of each window that overlaps one of *spans*, which must be sorted.
+
+        Windows in a run of one character, such as a space, are equal. All but the first of them are yielded at once:
+        the start of the first, that of the last, and their hash.
+        """
         length, done = self._length, 0
         for start, end in spans:
-            stop = min(end, len(text) - length + 1)
-            for first in range(max(done, start - length + 1), stop):
-                yield first, hash(text[first : first + length]) & _HASH_MASK or 1
+            first, stop, before = max(done, start - length + 1), min(end, len(text) - length + 1), 0
+            while first < stop:
+                for at in range(first, stop):
+                    hashed = hash(text[at : at + length]) & _HASH_MASK or 1
+                    if hashed == before:
+                        last = at + 1 + _common_length(text, at, text, at + 1) - length
+                        first = min(max(at, last), stop - 1) + 1
+                        yield at, first - 1, hashed
+                        break
+                    yield at, at, hashed
+                    before = hashed
+                else:
+                    break
             done = max(done, stop)
 
     def _grow(self) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from mcphost.config.rules import FILES, OTHER_SERVERS
 from mcphost.host.argument_origins import ArgumentOrigins
-from mcphost.host.origins import argument_copies
+from mcphost.host.origins import argument_copies, copy_index
 from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
 from mcphost.host.origins.copy_index import CopyBudget, CopyIndex, WindowIndex
 from mcphost.host.origins.encodings import DecodeBudget, decoded_texts, unescape
@@ -482,3 +482,17 @@ async def test_decoding_a_megabyte_of_broken_text_never_stops_the_event_loop() -
         assert list(decoded_texts(packed_text, DecodeBudget())) == []
 
     assert await longest_stall(decode) < 0.05
+
+
+def test_the_windows_in_a_run_of_one_character_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    index, hashed = index_of(("mail", "read_message", f"if a:{' ' * 40}x")), 0
+
+    def count(text: str) -> int:
+        nonlocal hashed
+        hashed += 1
+        return hash(text)
+
+    monkeypatch.setattr(copy_index, "hash", count, raising=False)
+    (origin,) = find_origins(index, "web", {"body": f"b{' ' * 50_000}y"}).found
+    assert origin.spans == ((1, 50_001),)
+    assert 0 < hashed < 500

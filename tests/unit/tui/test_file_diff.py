@@ -9,7 +9,16 @@ import pytest
 
 from mcphost.bounded_diff import compare_lines
 from mcphost.host.questions.questions import ApproveTool
-from mcphost.tui.file_diff import FILE_LIMIT, MAX_REPLACED, diff_file, diff_replacements, diff_texts, find_file_write
+from mcphost.tui.file_diff import (
+    FILE_LIMIT,
+    MAX_REPLACED,
+    diff_file,
+    diff_replacements,
+    diff_texts,
+    find_file_write,
+    mark_literal_signs,
+    show_whitespace,
+)
 
 
 def write_file_question(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:
@@ -142,3 +151,14 @@ def test_replaced_values_are_differences_of_their_own() -> None:
     (top,) = diff_replacements({"old_string": "a", "new_string": "b"})
     assert top.title == "old_string → new_string: +1 −1 lines"
     assert diff_replacements({"path": "a", "content": "b"}) == ()
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_white_space_at_the_end_of_a_line_is_marked_in_texts_of_any_length(ending: str) -> None:
+    lines = 40_000
+    shown = show_whitespace(f"a \t {ending}b c{ending}" * lines)
+    assert shown.count("a·→   ·") == lines
+    assert shown.count("b c") == lines
+    literal = mark_literal_signs(f"a· ·{ending}b · c{ending}" * lines)
+    assert literal.count("a‹U+00B7› ‹U+00B7›") == lines
+    assert literal.count("b · c") == lines
