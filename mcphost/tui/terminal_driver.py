@@ -411,6 +411,10 @@ class ResilientDriver(LinuxDriver):
         super().close()
 
     def _sigtstp_application(self, *_unused: Any) -> None:
+        # Not in the signal handler: it may have interrupted a write, whose lock the writer's queue still holds.
+        self._loop.call_soon_threadsafe(self._stop_process)
+
+    def _stop_process(self) -> None:
         """Release the terminal and stop the process group.
 
         The terminal may belong to the shell already: a parent process such as `uv run` stops at once, because it does
@@ -435,7 +439,7 @@ class ResilientDriver(LinuxDriver):
             signal.signal(signal.SIGTTOU, before)
             self._is_stopping = False
         if self._is_continued:
-            self._sigcont_application()
+            self._continue_process()
         else:
             os.killpg(os.getpgrp(), signal.SIGSTOP)  # a parent that did not get the signal stops as well
 
@@ -457,6 +461,9 @@ class ResilientDriver(LinuxDriver):
         if self._is_stopping:
             self._is_continued = True
             return
+        self._loop.call_soon_threadsafe(self._continue_process)
+
+    def _continue_process(self) -> None:
         # A lost terminal sends SIGHUP and SIGCONT; Textual would restart its threads and never exit.
         if not self._auto_restart:
             return
@@ -466,7 +473,7 @@ class ResilientDriver(LinuxDriver):
             return
         cast("Any", super())._sigcont_application()
         # The alternate screen is empty now, and a resize event with the same size draws nothing.
-        self._loop.call_soon_threadsafe(self._app.call_later, partial(self._app.refresh, layout=True))
+        self._app.call_later(partial(self._app.refresh, layout=True))
 
 
 # Characters that move the cursor, end a control string or reorder a line. Text has normally been sanitized already.
