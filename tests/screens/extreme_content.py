@@ -35,7 +35,7 @@ SERVER = "team-document-search.production.eu-central-1"
 TOOL = "find_and_replace_across_all_documents_of_a_workspace_v2"
 WIDE_TEXT = "東京本社の議事録🗼と添付ファイル"
 MIXED_TEXT = f"{WIDE_TEXT} שלום \u202eevil\u202c é́ 👩‍👩‍👧‍👦 [/red]"
-WHY = "the model asked for it in turn 17, after the tool search_documents of another server had answered"
+WHY = "the model asked for it in turn 17; the hook check_paths_before_every_write changed its arguments"
 ACCOUNT = "someone.with.a.long.name@research.example.org"
 LINES = "\n".join(
     f"{n}. Everything that line {n} of the document says, and a little more than fits." for n in range(90)

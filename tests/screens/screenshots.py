@@ -15,6 +15,7 @@ from typing import Any
 
 from textual.events import Paste
 
+from mcphost.auth.secret_store import WRONG_PASSPHRASE
 from mcphost.auth.sign_in_context import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import BudgetConfig, RootConfig
@@ -511,7 +512,7 @@ KEEP = ChooseSecretStorage(
     sealed_file="/home/me/.local/share/mcphost/secrets.sealed.json",
 )
 UNLOCK = UnlockSecrets(
-    server="", why="sign-ins are kept in an encrypted file", file=KEEP.sealed_file, note="That is not the passphrase."
+    server="", why="sign-ins are kept in an encrypted file", file=KEEP.sealed_file, note=WRONG_PASSPHRASE
 )
 SIGN_IN_HERE = SignInQuestion(
     server="github",
