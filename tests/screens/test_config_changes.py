@@ -234,7 +234,7 @@ async def test_a_new_profile_with_an_unknown_server_is_saved_only_after_a_warnin
         await command(driver, "/profile")
         await driver.until(lambda: "No profiles yet" in driver.text(), "the page")
         await driver.pilot.press("n")
-        await driver.until(lambda: "no name in servers: all that are enabled" in driver.text(), "the form")
+        await driver.until(lambda: "If no server is named, all that are enabled are used." in driver.text(), "the form")
         await driver.pilot.press(*"mine", "tab", "tab", "end", *", nosuch", "ctrl+s")
         await driver.until(lambda: "There is no server named nosuch." in driver.text(), "the warning")
         assert not (files.folder / "config.toml").exists()

@@ -463,7 +463,7 @@ async def test_the_card_leads_to_the_form_for_an_address_of_ones_own(run: Run, h
         await driver.pilot.press("tab")
         driver.app.screen.query_one("#models").focus()
         await driver.pilot.press("end", "space")
-        await driver.until(lambda: "● another address" in driver.text(), "the choice")
+        await driver.until(lambda: "● Another address" in driver.text(), "the choice")
         await driver.pilot.press("enter")
         await driver.until(lambda: "Another model" in driver.text(), "the form")
         await driver.pilot.press("escape")
@@ -490,7 +490,7 @@ async def test_without_models_the_arrows_and_enter_lead_to_the_form_for_an_addre
     async with run(size=(80, 24), **first_run(setup)) as driver:
         await card(driver)
         await driver.pilot.press("tab", "shift+tab")
-        await driver.until(lambda: "↑ ↓ space · tab · enter start" in driver.text(), "the keys of the list")
+        await driver.until(lambda: "↑↓ space choose · tab · enter start" in driver.text(), "the keys of the list")
         await driver.pilot.press("end", "enter")
         await driver.until(lambda: "Another model" in driver.text(), "the form")
 

@@ -32,7 +32,7 @@ async def test_all_keys_of_a_question_are_shown_at_80_by_24(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("key", "text", "button"),
-    [("e", "ctrl+s apply", "Apply"), ("r", "enter denies with this reason", "Allow once")],
+    [("e", "ctrl+s apply", "Apply"), ("r", "enter deny with this reason", "Allow once")],
 )
 async def test_an_open_panel_shows_its_keys_and_keeps_the_buttons_in_view(
     run: Run, key: str, text: str, button: str

@@ -104,7 +104,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
     resources = postpone(user, "F4", "Resources", "note", "attach to the message")
     resources()
     assert_escape_leaves(
-        user, ResourceTemplateForm, "Enter", "peer · note", "next field or attach", ahead=["Enter", "Enter"]
+        user, ResourceTemplateForm, "Enter", "peer · note", "enter next · ctrl+s attach", ahead=["Enter", "Enter"]
     )
 
     def reads_note() -> None:
@@ -115,7 +115,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
         ResourceTemplateForm,
         reads_note,
         "peer · note",
-        "next field or attach",
+        "enter next · ctrl+s attach",
         keys=["A", "Enter"],
         effects=["resources/read"],
     )

@@ -92,7 +92,7 @@ def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alon
         terminal.wait_for_shell()
         user.start_chat(**servers)
         user.wait_for_dialog(kind, opens)
-        user.press_until(["p"], lambda screen: "enter opens the file" in screen, "the line")
+        user.press_until(["p"], lambda screen: "enter open the file" in screen, "the line")
         terminal.type("a passphrase")
         terminal.press("Enter")
         user.wait_for_dialog(SignInDialog, signs)

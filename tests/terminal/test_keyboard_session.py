@@ -179,7 +179,7 @@ def summarize(session: ChatSession) -> None:
     terminal.wait_for_question("Use this summary for the first 18 messages?", "lighthouse 7741")
     session.step("edit a sentence of the summary")
     terminal.press("e")
-    terminal.wait_for("enter applies")
+    terminal.wait_for("enter apply")
     terminal.type(" and so on")
     terminal.press("Enter")
     terminal.wait_for_question("and so on", "u use")

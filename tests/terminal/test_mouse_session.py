@@ -248,7 +248,7 @@ def tidy(session: ChatSession) -> None:
     session.step("export it")
     terminal.click("e export")
     terminal.wait_for("Export the conversation", "tides-")
-    terminal.click("enter write")
+    terminal.click("enter save")
     # The page behind the form, with its key hints, is visible before the form has gone.
     terminal.wait_until(lambda screen: "Wrote" in screen and "Export the conversation" not in screen, "the page")
     terminal.click("esc back")

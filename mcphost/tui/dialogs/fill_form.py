@@ -47,7 +47,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
     KEYS: ClassVar[str] = N_("esc cancel · ctrl+d decline · tab fill in · ctrl+s send · ctrl+e JSON")
     FIELD_KEYS: ClassVar[str] = N_("tab/enter next · shift+tab back · ctrl+s send · esc to the buttons")
-    JSON_KEYS: ClassVar[str] = N_("ctrl+s apply · esc goes back")
+    JSON_KEYS: ClassVar[str] = N_("ctrl+s apply · esc back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
         Binding("ctrl+s", "send", show=False),

@@ -65,7 +65,7 @@ class OpenPageDialog(Dialog[bool]):
         else:
             out.append(Content.styled(_("\nThe page is allowed to exchange data with no other site."), "$text"))
         if asked.left_out:
-            out.append(Content.styled(_("What is ignored is no https site, and is not allowed."), "$muted"))
+            out.append(Content.styled(_("Ignored sites do not use https and are not allowed."), "$muted"))
         calls = ngettext(
             "It can ask to call {count} tool of its server; you are asked about each call that you have not allowed.",
             "It can ask to call {count} tools of its server; you are asked about each call that you have not allowed.",

@@ -279,7 +279,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     def _open_input(self, edited: int | None, text: str) -> None:
         self._edited = edited
         self.query_one("#sentence", Input).value = clean_line(text, MAX_SENTENCE_CHARS)
-        self.open_extra("sentence", _("enter applies · esc goes back"))
+        self.open_extra("sentence", _("enter apply · esc back"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Store the edited or new sentence, marked as written by the user."""

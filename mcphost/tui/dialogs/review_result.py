@@ -271,7 +271,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     APPROVING: ClassVar[frozenset[str]] = frozenset({"give"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
     EDIT_KEYS: ClassVar[str] = N_("ctrl+r redact · ctrl+s apply · esc discard")
-    EDIT_PARTS_KEYS: ClassVar[str] = N_("ctrl+n next part · ctrl+o omit · ctrl+r redact · ctrl+s apply · esc discard")
+    EDIT_PARTS_KEYS: ClassVar[str] = N_("ctrl+n next · ctrl+o omit · ctrl+r redact · ctrl+s apply · esc discard")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "withhold", show=False),
         Binding("r", "reason", show=False, priority=True),
@@ -431,11 +431,11 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
 
     def action_reason(self) -> None:
         """Open the input for the reason for withholding the result; the reason is sent to the model."""
-        self._open_input("why-not", _("enter withholds with this reason · esc goes back"))
+        self._open_input("why-not", _("enter withhold with this reason · esc back"))
 
     def action_trim(self) -> None:
         """Open the input for the number of characters to keep at the start and end of each text."""
-        self._open_input("numbers", _("characters to keep, first and last · enter shows the result · esc goes back"))
+        self._open_input("numbers", _("characters to keep, first and last · enter show · esc back"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Withhold the result with the entered reason, or trim the texts to the entered lengths."""

@@ -38,7 +38,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
     )
     KEYS: ClassVar[str] = N_("esc/d this session only · e encrypted file · f plain file")
     ENTRY_KEYS: ClassVar[str] = N_("esc/d do not store · f plain file")
-    INPUT_KEYS: ClassVar[str] = N_("enter continues · esc goes back")
+    INPUT_KEYS: ClassVar[str] = N_("enter continue · esc back")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"encrypt"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -180,7 +180,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         ("unlock", N_("Type the passphrase")),
     )
     KEYS: ClassVar[str] = N_("esc/d leave it locked · p type the passphrase")
-    INPUT_KEYS: ClassVar[str] = N_("enter opens the file · esc goes back")
+    INPUT_KEYS: ClassVar[str] = N_("enter open the file · esc back")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"unlock"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),

@@ -72,7 +72,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         ("qr_code", N_("QR code")),
     )
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"paste"})
-    INPUT_KEYS: ClassVar[str] = N_("enter takes the address · esc goes back")
+    INPUT_KEYS: ClassVar[str] = N_("enter use the address · esc back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "browser", show=False),
@@ -101,7 +101,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         if not asked.code:
             words.append(_("p paste"))
         if asked.other_method:
-            words.append(_("c code") if asked.other_method == "code" else _("c use the browser"))
+            words.append(_("c code") if asked.other_method == "code" else _("c without a code"))
         return " · ".join((*words, _("q QR"), _("y copy")))
 
     def headline(self) -> str:
@@ -170,7 +170,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         ):
             self.query_one(f"#{button_id}").display = is_available
         if asked.other_method == "browser":
-            self.query_one("#switch_method", Button).label = Content(_("Use the browser"))
+            self.query_one("#switch_method", Button).label = Content(_("Sign in without a code"))
         self.show_key_hints(self.key_hints())
         self.update_remaining_time()
         self.set_interval(update_seconds(self, 1.0), self.update_remaining_time)
@@ -274,7 +274,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client id")))
     KEYS: ClassVar[str] = N_("esc/d cancel · e enter the client id")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"enter"})
-    INPUT_KEYS: ClassVar[str] = N_("enter continues · esc goes back")
+    INPUT_KEYS: ClassVar[str] = N_("enter continue · esc back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("e", "enter", show=False, priority=True),

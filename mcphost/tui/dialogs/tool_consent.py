@@ -101,7 +101,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason"})
-    REASON_KEYS: ClassVar[str] = N_("enter denies with this reason · esc goes back")
+    REASON_KEYS: ClassVar[str] = N_("enter deny with this reason · esc back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("r", "reason", show=False, priority=True),

@@ -109,7 +109,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     @property
     def key_hints(self) -> str:
         """The key hints that the form shows while the field has the focus."""
-        keys = _("↑ ↓ · space selects") + (_(" several") if self._is_multiple else "")
+        keys = _("↑↓ move · space select") + (_(" several") if self._is_multiple else "")
         return keys if self.field.required else keys + _(" · backspace clears")
 
     # -- what is shown

@@ -61,7 +61,7 @@ class SuggestionInput(Vertical):
     key hints.
     """
 
-    HINT = N_("down suggestions · ")
+    HINT = N_("↓ suggestions · ")
     DEFAULT_CSS = """
     SuggestionInput { height: auto; margin-bottom: 1; }
     SuggestionInput SuggestionLine { border: none; height: 1; background: $surface; padding: 0 1; margin: 0; }

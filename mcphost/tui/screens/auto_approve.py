@@ -126,7 +126,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return _("↑ ↓ · space selects · tab next · ctrl+s start · esc back") if self.tools else _("esc back")
+        return _("↑↓ move · space select · tab next · ctrl+s start · esc back") if self.tools else _("esc back")
 
     def on_mount(self) -> None:
         """Focus the list of tools, or the Back button if there is no tool."""

@@ -238,9 +238,9 @@ class ProfileForm(FormScreen[Profile]):
             LabeledInput(_("servers"), "servers", placeholder=_("none") if self._has_no_server else _(_ALL)),
         )
         if not self._has_no_server:
-            yield Static(_("no name in servers: all that are enabled"), id="servers-about", markup=False)
+            yield Static(_("If no server is named, all that are enabled are used."), id="servers-about", markup=False)
         yield Static(f"{_('model')}: {self._describe_model()}", id="model", markup=False)
-        yield Static(_("system prompt; empty: the one of the configuration"), id="prompt-label", markup=False)
+        yield Static(_("system prompt; if empty, the configured one is used"), id="prompt-label", markup=False)
         prompt = self._draft.system_prompt or ""
         yield OrderedTextArea(prompt, id="prompt", tab_behavior="focus", compact=True, soft_wrap=True)
 

@@ -120,7 +120,7 @@ class PromptArgumentsForm(ArgumentsForm[FilledPrompt]):
     def input_hints(self) -> str:
         """Return the key hints; hints about suggestions are included only if the server supports completion."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
-        return _("{hint}enter next field or insert · ctrl+s insert · esc back").format(
+        return _("{hint}enter next · ctrl+s insert · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""
         )
 
@@ -344,7 +344,7 @@ class PromptPreview(FormScreen[PromptDecision]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return _("tab next · enter chooses · page up/down scroll · esc back")
+        return _("tab next · enter choose · page up/down scroll · esc back")
 
     def on_mount(self) -> None:
         """Show the messages, and focus the first button."""

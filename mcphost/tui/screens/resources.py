@@ -374,10 +374,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
 
     def input_hints(self) -> str:
         """Return the key hints; hints about suggestions are included only if the server supports completion."""
-        if self.variables:
-            keys = _("enter next field or attach · ctrl+s attach · esc back")
-        else:
-            keys = _("enter or ctrl+s attach · esc back")
+        keys = _("enter next · ctrl+s attach · esc back") if self.variables else _("enter or ctrl+s attach · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 
     def on_mount(self) -> None:

@@ -80,7 +80,7 @@ class SaveFileForm(FormScreen[None]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return _("enter write · esc back")
+        return _("enter save · esc back")
 
     def on_mount(self) -> None:
         """Focus the input."""

@@ -68,8 +68,9 @@ class ServerForm(FormScreen[str]):
     ServerForm #box { overflow-y: auto; scrollbar-size-vertical: 1; }
     ServerForm LabeledInput { margin: 0 0 1 0; }
     ServerForm LabeledPairs { margin: 0 0 1 0; }
-    ServerForm #text { height: 9; border: none; padding: 0 1; background: $surface; }
-    ServerForm.-new #text { height: 4; margin: 0 0 1 0; }
+    ServerForm #text { height: auto; min-height: 9; max-height: 18; border: none; padding: 0 1; background: $surface; }
+    ServerForm.-low #text { height: 9; min-height: 2; }
+    ServerForm.-new #text { height: 4; min-height: 2; margin: 0 0 1 0; }
     ServerForm #what { color: $muted; }
     ServerForm #file { color: $muted; margin: 1 0 0 0; }
     ServerForm.-new #file { margin: 0; }
@@ -163,7 +164,7 @@ class ServerForm(FormScreen[str]):
         """Return the line that explains the keys."""
         if len(self._files) > 1:
             return keys_in_use(self).fill(
-                _("ctrl+s save and start · {server-form-scope} another scope · tab next field · esc back"),
+                _("ctrl+s save and start · {server-form-scope} scope · tab next · esc back"),
                 in_sentence=False,
             )
         return _("ctrl+s save and start · tab next field · esc back")

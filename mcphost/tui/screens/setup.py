@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcphost.host.setup import Setup, SetupOffers
     from mcphost.llm.model_finder import AvailableModel
 
-_ABOUT = N_("Found on this machine. Nothing of this list starts before you press Enter.")
+_ABOUT = N_("Found on this machine. Nothing here starts until you press Enter.")
 _CUT = N_("rows cut off by “…” are asked about later")
 _NOTHING = N_(
     "No keys, local model servers or servers of other hosts were found. Paste a key, or skip: tools work "
@@ -46,7 +46,7 @@ _NOTHING = N_(
 )
 _KEY_GIVEN = N_("You entered an API key as a message. Enter checks and stores it; Esc discards it.")
 _NO_MODEL = N_("No model for now")
-_OTHER_ADDRESS = N_("another address… (a gateway, vLLM)")
+_OTHER_ADDRESS = N_("Another address… (a gateway, vLLM)")
 _MAX_TARGET_LENGTH = 2_000
 _MAX_NOTES_LENGTH = 100
 _MAX_FILES = 2
@@ -184,7 +184,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             every = f" · {every}" if (every := self._all_servers_hint()) else ""
             return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
         every = f"{every} · " if (every := self._all_servers_hint()) else ""
-        return _("{lists}{every}enter start · esc skip").format(lists=_("↑ ↓ space · tab · "), every=every)
+        return _("{lists}{every}enter start · esc skip").format(lists=_("↑↓ space choose · tab · "), every=every)
 
     def _all_servers_hint(self) -> str:
         hint = keys_in_use(self).fill(_("{setup-select-all} all servers"), in_sentence=False)

@@ -104,7 +104,8 @@ class TasksScreen(ListScreen):
     TITLE_TEXT: ClassVar[str] = N_("Tasks")
     EMPTY_TEXT: ClassVar[str] = N_(
         "Nothing is running.\n\nTool calls are listed here while they run, with their progress, and can be "
-        "cancelled. So are open pages of tools, subscribed resources, and tasks that an earlier run left on a server."
+        "cancelled. Open pages of tools, subscribed resources, and tasks that an earlier run left on a server are "
+        "listed here too."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("x", N_("cancel (twice)"), "screen.cancel"),

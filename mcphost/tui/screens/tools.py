@@ -159,7 +159,7 @@ class ToolsScreen(ListScreen):
         return {
             "user": _("always: pinned by you"),
             "setting": _('always: "pinned_tools" in config.toml'),
-            "": _("if many tools are known, only after a search"),
+            "": _("only after a search if there are many tools"),
         }[self.host.context.tools.pinned_by(self.server, tool)]
 
     def _describe_availability(self, view: ServerView, tool: Tool) -> str:
