@@ -83,7 +83,7 @@ NOT_TRANSLATED_COMMANDS = {
     "call.py": {  # sentences of errors
         "A server may hide tools that ask the user something, which this command cannot answer; use: mcphost pipe",
     },
-    "call_arguments.py": {"--args - (standard input)", "--args "},
+    "call_arguments.py": {"--args - (standard input)", "--args ", "value of "},
     "chat.py": {': "theme" is ', ", which is not one of: ", " is used.", "mcphost: ", ", line "},  # sentences
     "costs.py": {"last ", " days"},  # a title that JSON has
     "doctor.py": {  # JSON has the details of checks, which are translated when they are printed
