@@ -53,7 +53,7 @@ async def test_an_attachment_that_changed_is_marked_and_one_key_reads_it_again(r
         await attach(driver, "old text")
         change(driver, "new text")
         await driver.until(lambda: "▲ resource" in driver.text() and "changed" in driver.text(), "the mark")
-        assert "shift+tab selects one; r reads it again" in driver.text()
+        assert "shift+tab, then r reads it again" in driver.text()
         await driver.pilot.press("shift+tab", "r")
         await driver.until(lambda: not rows(driver)[0].is_changed, "the new version")
         assert driver.app.chat.attachments.parts == [ResourcePart("files", URI, "new text", "text/markdown")]

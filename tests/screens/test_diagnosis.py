@@ -85,7 +85,7 @@ async def test_the_steps_are_shown_in_the_language_of_the_user(files: Files) -> 
         try:
             await driver.pilot.press("i")
             await driver.until(lambda: " ms" in driver.text(), "the latency")
-            for text in ("（无状态时代）", "工具、资源、提示词", "10 个工具、2 个资源、1 个提示词", "列表"):
+            for text in ("（无状态）", "工具、资源、提示词", "10 个工具、2 个资源、1 个提示词", "列表"):
                 assert text in driver.text()
             await driver.pilot.press("escape", "down", "i")
             await driver.until(lambda: "✕ 端口" in driver.text(), "the failing step")

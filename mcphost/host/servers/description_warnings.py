@@ -53,7 +53,7 @@ _KINDS = (
     (_OVERRIDE, N_("tells the model to ignore its instructions")),
     (_SECRECY, N_("tells the model to keep something from you")),
     (_MARKUP, N_("imitates markup of instructions to the model")),
-    (_CREDENTIALS, N_("names a place of credentials")),
+    (_CREDENTIALS, N_("mentions stored credentials")),
 )
 _HIDDEN = N_("contains hidden characters")
 _LONG = N_("is so long that only its beginning was examined")

@@ -19,7 +19,7 @@ from mcphost.tui.widgets.row_list import RowList
 MAX_SHOWN = 5
 """Maximum number of attachments shown at a time; the list scrolls to the one at the cursor."""
 _WIDEST_KIND = 9
-_ROW_HINT = N_("shift+tab selects one · backspace removes the last")
+_ROW_HINT = N_("shift+tab selects · backspace removes")
 _FOCUSED_HINT = N_("{attachments-open} views · {attachments-remove} removes · esc back")
 _CHANGED_HINT = N_(
     "{attachments-open} views · {attachments-refresh} reads it again · {attachments-remove} removes · esc back"
@@ -28,7 +28,7 @@ _SENT_HINT = N_(
     "{attachments-open} views · {attachments-refresh} attaches what changed · {attachments-remove} ignores it"
     " · esc back"
 )
-_REFRESH_HINT = N_("shift+tab selects one; {attachments-refresh} reads it again")
+_REFRESH_HINT = N_("shift+tab, then {attachments-refresh} reads it again")
 
 
 class AttachmentRow(NamedTuple):
