@@ -356,7 +356,7 @@ def check_proxies(client: Any) -> None:
         try:
             proxy_for(str(request.url))
         except MalformedMessage as error:
-            raise ProxyUnusable(f"{error.message} {error.hint}") from None
+            raise ProxyUnusable(str(error)) from None
         return await send(self, request, **options)
 
     client.send = send_checked
