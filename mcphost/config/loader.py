@@ -110,8 +110,7 @@ def load_config(
     """
     settings = directory / SETTINGS_FILE
     named = list(files)
-    used = (directory, settings, *(() if named else (directory / SERVERS_FILE, directory / LOCAL_FILE)))
-    problems: list[str] = [ConfigWarning(text) for path in used if (text := _write_problem(path))]
+    problems = _find_write_problems(directory, settings, *((SERVERS_FILE, LOCAL_FILE) if not named else ()))
     config = replace(_load_settings(settings, problems, is_diagnosis=is_diagnosis), settings_file=str(settings))
     servers: list[ServerConfig] = []
     roots: list[RootConfig] = []
@@ -235,6 +234,11 @@ def _write_problem(path: Path) -> str:
         f"Other users of this machine can change {path} (mode {mode:04o}), and with it what mcphost runs and allows. "
         "Take that right from them with chmod go-w."
     )
+
+
+def _find_write_problems(directory: Path, *names: Path | str) -> list[str]:
+    paths = (directory, *(directory / name for name in names))
+    return [ConfigWarning(text) for path in paths if (text := _write_problem(path))]
 
 
 def _load_settings(path: Path, problems: list[str], *, is_diagnosis: bool) -> HostConfig:

@@ -193,9 +193,10 @@ class ErrorFinder:
         if self._size > MAX_ERROR_BYTES:
             return
         error: Any = as_object(loads_or_none(b"".join(self._pieces))).get("error")
-        message = as_object(error).get("message") if isinstance(error, dict) else error
+        details = as_object(error)
+        message = error if isinstance(error, str) else details.get("message")
         if isinstance(message, str) and message.strip():
-            raise ErrorInAnswer(message.strip(), as_object(error).get("code"))
+            raise ErrorInAnswer(message.strip(), details.get("code"))
 
 
 async def _read_decoded(response: Any, plain: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -54,7 +54,8 @@ class SearchQuery(NamedTuple):
     `match` is the expression, or "" if there is nothing to search for. `marks` are the words and phrases to
     highlight in matches, and `notes` are sentences about ignored parts. `is_ranked` is True if relevance can be
     computed quickly; it is False for single characters and -words. If `is_run` is True, only conversations of
-    `mcphost run` are searched; if False, only other conversations; if None, all.
+    `mcphost run` are searched; if False, only other conversations; if None, all. `words` are the FTS5 expressions of
+    the searched words if there are several.
     """
 
     match: str
@@ -64,6 +65,7 @@ class SearchQuery(NamedTuple):
     notes: tuple[str, ...] = ()
     is_ranked: bool = True
     is_run: bool | None = None
+    words: tuple[str, ...] = ()
 
 
 def parse_query(text: str, *, now: float, is_typing: bool = False) -> SearchQuery:
@@ -90,6 +92,7 @@ class _QueryBuilder:
         self._wanted: list[str] = []
         self._unwanted: list[str] = []
         self._marks: list[str] = []
+        self._words: list[str] = []
         self._after: float | None = None
         self._before: float | None = None
         self._is_run: bool | None = None
@@ -151,6 +154,7 @@ class _QueryBuilder:
         (self._unwanted if is_negative else self._wanted).append(f"({joined})")
         if not is_negative:
             self._marks.extend(pieces)
+            self._words += [term for piece, term in zip(pieces, terms, strict=True) if " " not in piece]
 
     def build(self) -> SearchQuery:
         """Return the search built from the terms added so far."""
@@ -162,7 +166,8 @@ class _QueryBuilder:
             match = f"({match}) NOT {unwanted}"
         is_ranked = bool(self._marks) and not self._unwanted and min(map(len, self._marks)) > 1
         notes = tuple(self.notes)
-        return SearchQuery(match, tuple(self._marks), self._after, self._before, notes, is_ranked, self._is_run)
+        words = tuple(self._words) if len(self._wanted) > 1 else ()
+        return SearchQuery(match, tuple(self._marks), self._after, self._before, notes, is_ranked, self._is_run, words)
 
 
 def _split_scripts(text: str) -> list[str]:
@@ -217,6 +222,8 @@ def parse_time(text: str, now: float) -> float | None:
 
 T = TypeVar("T")
 MAX_RANKED = 400
+COMMON_WORD_MESSAGES = 100_000
+"""Number of messages with a word above which the word is common, so that counting it would take most of a search."""
 MAX_CONVERSATIONS = 50
 HITS_PER_CONVERSATION = 3
 SEARCH_SECONDS = 5.0
@@ -364,7 +371,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
     newest = _find_newest(db, query, MAX_RANKED + 1, now)
     # For very common words, relevance means little and is slow to compute.
     is_complete = len(newest) <= MAX_RANKED
-    is_ranked = is_complete and query.is_ranked
+    is_ranked = is_complete and query.is_ranked and not any(_is_common(db, word) for word in query.words)
     relevance = _measure_relevance(db, query) if is_ranked else dict.fromkeys(newest, 1.0)
 
     def rank(document: int) -> tuple[float, bool, int]:
@@ -391,6 +398,12 @@ def _find_newest(db: sqlite3.Connection, query: SearchQuery, limit: int, now: fl
             rows = db.execute(f"SELECT rowid {matches} ORDER BY rowid DESC LIMIT {left}", (words, low, high))
             newest += [document for (document,) in rows]
     return newest
+
+
+def _is_common(db: sqlite3.Connection, word: str) -> bool:
+    """Return whether more than COMMON_WORD_MESSAGES messages contain *word*, an FTS5 expression."""
+    query = "SELECT 1 FROM search_index WHERE search_index MATCH ? LIMIT 1 OFFSET ?"
+    return db.execute(query, (word, COMMON_WORD_MESSAGES)).fetchone() is not None
 
 
 def _measure_relevance(db: sqlite3.Connection, query: SearchQuery) -> dict[int, float]:

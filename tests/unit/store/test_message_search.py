@@ -160,6 +160,21 @@ async def test_newer_and_more_relevant_messages_come_first(tmp_path: Path) -> No
     assert [found.id for found in result.conversations] == ["new", "old", "weak"]
 
 
+@pytest.mark.parametrize(("limit", "expected"), [(3, ["short", "long"]), (2, ["long", "short"])])
+async def test_matches_of_a_common_word_and_another_come_newest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, expected: list[str]
+) -> None:
+    monkeypatch.setattr(message_search, "COMMON_WORD_MESSAGES", limit)
+    database = Database(tmp_path / "s.db")
+    now = time.time()
+    filler = " ".join(f"word{number}" for number in range(400))
+    await store_parts(database, "short", TextPart("the apple"), at=now - DAY)
+    await store_parts(database, "long", TextPart(f"{filler} the apple {filler}"), at=now)
+    await store_parts(database, "other", TextPart("the pear"), at=now)
+    result = await SearchStore(database).search("the apple")
+    assert [found.id for found in result.conversations] == expected
+
+
 async def test_no_search_raises_whatever_it_contains(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     await store_texts(database, "something NEAR AND OR NOT")
