@@ -246,4 +246,4 @@ async def test_a_request_that_waits_for_a_sign_in_is_told_how_that_one_ended_and
             assert outcomes.pop("request", "still waits for a sign-in that is not its own") == "signed in"
             user.go.set()
     assert sorted(outcomes) == ["admin", "write"]
-    assert list(outcomes.values()) == ["signed in", "You did not sign in to 'peer'."]
+    assert list(outcomes.values()) == ["signed in", "You declined to give mcphost more rights on 'peer'."]
