@@ -12,7 +12,7 @@ _DATA_START = re.compile(r'[{"]|' + re.escape(CODEX_TABLE) + r"|\[(?![0-9A-Fa-f]
 """The beginning of JSON, or of TOML with servers. No command line has it; a URL may begin with an IPv6 address."""
 _DATA_LANGUAGES = frozenset({"json", "jsonc", "json5", "toml"})
 _BYTE_ORDER_MARK = "\ufeff"
-_FENCE = re.compile(r"[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$", re.MULTILINE)
 _CODE_SPAN = re.compile(r"(`++)([^`\n]++)\1")
 _QUOTED = re.compile(r"""(?:(?<=[\s=])|\A)(?:'[^']*+'|"(?:[^"\\]|\\.)*+")(?!\S)""", re.DOTALL)
 """A quoted argument of a command line, or the quoted value of an option. An apostrophe in a word begins none."""
