@@ -8,9 +8,14 @@ from mcphost.errors import ConfigError
 
 CODEX_TABLE = "[mcp_servers."
 """Beginning of a server's table in Codex's configuration, which is TOML."""
-_DATA_START = re.compile(r'[{"]|' + re.escape(CODEX_TABLE) + r"|\[(?![0-9A-Fa-f]{0,4}:|[A-Za-z])")
+_DATA_START = re.compile(
+    r'[{"]|' + re.escape(CODEX_TABLE) + r"|\[(?![0-9A-Fa-f]{0,4}:|(?!(?:true|false|null)\b)[A-Za-z])"
+)
 """The beginning of JSON, or of TOML with servers. No command line has it; a URL may begin with an IPv6 address."""
 _DATA_LANGUAGES = frozenset({"json", "jsonc", "json5", "toml"})
+_OBJECT_STARTS = ("{", '"', CODEX_TABLE)
+_COMMAND_START = re.compile(r"(?:\$ )?[\w./@-]++ [^\s=:/#]|https?://")
+"""The beginning of a command line or URL that a README labels as data. A key of TOML is followed by a sign."""
 _BYTE_ORDER_MARK = "\ufeff"
 _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$", re.MULTILINE)
 _CODE_SPAN = re.compile(r"(`++)([^`\n]++)\1")
@@ -45,7 +50,8 @@ def find_code_block(text: str) -> PastedText:
         return PastedText(text, is_data(text))
     if len(blocks) == 1 and _FENCE.match(blocks[0].text):  # Markdown that is shown as code
         blocks = list(_split_code_blocks(blocks[0].text))
-    likely = [block for block in blocks if block.is_data] or blocks
+    objects = [block for block in blocks if block.text.startswith(_OBJECT_STARTS)]  # not, for example, a tool's output
+    likely = objects or [block for block in blocks if block.is_data] or blocks
     if len(likely) > 1:
         raise ConfigError(f"The text has {len(likely)} code blocks.", "Paste one of them.")
     return likely[0]
@@ -83,4 +89,5 @@ def _make_block(opening: re.Match[str], lines: list[str]) -> PastedText:
     start = is_comment.index(False) if False in is_comment else 0
     text = "\n".join(lines[start:]).strip()
     language = opening[2].replace("{", " ").split(maxsplit=1)
-    return PastedText(text, is_data(text) or (bool(language) and language[0].lower() in _DATA_LANGUAGES))
+    is_labeled = bool(language) and language[0].lower() in _DATA_LANGUAGES
+    return PastedText(text, is_data(text) or (is_labeled and not _COMMAND_START.match(text)))

@@ -102,13 +102,28 @@ def test_quotes_in_the_text_of_a_readme_hide_no_code_block(prose: str) -> None:
     "text",
     [
         *("[1]", "[]", '["npx"]', "[{}]", "```json\n[1]\n```", "```json\n1\n```", "~~~jsonc\ntrue\n~~~"),
-        "````md\n```json\n[1]\n```\n````",
+        *("[true]", "[null, 1]", "````md\n```json\n[1]\n```\n````"),
     ],
 )
 def test_json_that_is_no_server_never_becomes_a_command(text: str) -> None:
     for parse in (parse_pasted_servers, parse_server_text):
         with pytest.raises(ConfigError, match=r"not an object|not valid JSON"):
             parse(text)
+
+
+@pytest.mark.parametrize(
+    "other", ["```toml\n[tool.uv]\n```", "```json\n[1]\n```", "```\n[1]\n```", "```json\nnull\n```"]
+)
+def test_data_that_is_no_object_does_not_compete_with_the_block_of_the_server(other: str) -> None:
+    config = '```json\n{"mcpServers": {"a": {"command": "npx", "args": ["-y", "pkg"]}}}\n```'
+    for text in (f"{config}\nIt prints:\n{other}", f"{other}\n{config}"):
+        assert parse_server_text(text) == parse_pasted_servers(text) == {"a": NPX}
+
+
+@pytest.mark.parametrize("line", ["claude mcp add a -- npx -y pkg", "$ claude mcp add a -- npx -y pkg"])
+def test_a_command_line_or_url_that_is_labeled_as_data_is_found(line: str) -> None:
+    assert parse_server_text(f"```json\n{line}\n```") == {"a": NPX}
+    assert parse_server_text("```json\nhttps://a.example/mcp\n```") == {"a": {"url": "https://a.example/mcp"}}
 
 
 @pytest.mark.parametrize("address", ["[::1]:8000/mcp", "[2001:db8::1]:8000/mcp"])
