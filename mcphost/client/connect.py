@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _NO_MCP_HINT = "Check the address: it may not be that of an MCP server."
 _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
+_MAX_QUOTED_LINE = 200
+"""Maximum length, in characters, of a line of a server's output that an error message quotes."""
 
 
 class NullEraStore:
@@ -130,7 +132,7 @@ class ClientSessionOpener:
                     async with CancellingTaskGroup() as read_group:
                         read_group.start_soon(pre_init.serve)
                         run = negotiation.run(plan, is_era_fixed=is_era_fixed, required=server.revision)
-                        facts = await self._negotiate(run, deadline, server)
+                        facts = await self._negotiate(run, deadline, server, channel)
                 except ConnectionLost as error:
                     if not (is_restarted or is_era_fixed) and server.is_stdio and channel.may_have_been_read:
                         is_restarted, plan = True, negotiation.next_plan(plan)
@@ -197,7 +199,7 @@ class ClientSessionOpener:
                 observer,
                 tasks,
                 ping_interval=self._limits.ping_interval,
-                renew=functools.partial(self._renew, Negotiation(channel, sender, handler), server),
+                renew=functools.partial(self._renew, Negotiation(channel, sender, handler), server, channel),
             )
         from mcphost.client.stateless_session import StatelessSession
 
@@ -212,13 +214,13 @@ class ClientSessionOpener:
             credential=no_credential if oauth is None else lambda: oauth.credential_digest,
         )
 
-    async def _renew(self, negotiation: Negotiation, server: ServerConfig) -> ServerFacts:
+    async def _renew(self, negotiation: Negotiation, server: ServerConfig, channel: Channel) -> ServerFacts:
         deadline = anyio.current_time() + self._limits.connect_timeout
         negotiating = negotiation.run("handshake", is_era_fixed=True, required=server.revision)
-        return await self._negotiate(negotiating, deadline, server)
+        return await self._negotiate(negotiating, deadline, server, channel)
 
     async def _negotiate(
-        self, negotiation: Awaitable[ServerFacts], deadline: float, server: ServerConfig
+        self, negotiation: Awaitable[ServerFacts], deadline: float, server: ServerConfig, channel: Channel
     ) -> ServerFacts:
         try:
             with time_limit(max(0.0, deadline - anyio.current_time())):
@@ -226,11 +228,7 @@ class ClientSessionOpener:
         except ServerError as error:
             error.server = error.server or server.name
             raise
-        raise RequestTimeout(
-            f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",
-            "Check its log.",
-            server=server.name,
-        )
+        raise _no_answer_error(server.name, self._limits.connect_timeout, channel)
 
     def _timeouts(self, server: ServerConfig) -> Timeouts:
         base = server.timeout or self._limits.request_timeout
@@ -291,6 +289,29 @@ class ClientSessionOpener:
         seconds_left = max(0.0, deadline - anyio.current_time())
         connector.connect_timeout = min(self._limits.connect_timeout, seconds_left)
         return connector
+
+
+def _no_answer_error(server: str, connect_timeout: float, channel: Channel) -> RequestTimeout:
+    """Return the error of a server that did not answer in time; it quotes a line that is not a message."""
+    from mcphost.transport.multiplexer import Multiplexer
+
+    lines = channel.malformed_lines if isinstance(channel, Multiplexer) else []
+    if not lines:
+        text = f"The server {server!r} did not answer within {connect_timeout:.0f} s."
+        return RequestTimeout(text, "Check its log.", server=server)
+    if lines[0] in ("{", "["):
+        return RequestTimeout(
+            f"The server {server!r} did not answer within {connect_timeout:.0f} s; it prints JSON over several lines.",
+            "It must print each message on a line of its own, without line breaks in it.",
+            server=server,
+        )
+    printed = lines[0][:_MAX_QUOTED_LINE]
+    return RequestTimeout(
+        f"The server {server!r} did not answer within {connect_timeout:.0f} s; it printed a line on standard output "
+        f"that is not a message: {printed!r}.",
+        "Only MCP messages may be printed there: logs and banners belong on standard error.",
+        server=server,
+    )
 
 
 def _hint_of(server: ServerConfig, error: ConnectionLost) -> str:

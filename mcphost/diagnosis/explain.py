@@ -149,7 +149,9 @@ def _explain_program(error: McpHostError, stderr: Sequence[str], warnings: Seque
         hint = "Only MCP messages may be printed there: logs and banners belong on standard error."
         if "Listening" in printed or "localhost" in printed or "http://" in printed:
             hint = 'It seems to be an HTTP server: write its address as "url", or find its option for stdio.'
-        return make_step("output", "failed", f"{printed} {error.message}", hint)
+        is_quoted = isinstance(error, RequestTimeout) and "; it print" in error.message
+        detail = error.message if is_quoted else f"{printed.rstrip('.')}. {error.message}"
+        return make_step("output", "failed", detail, hint)
     if isinstance(error, RequestTimeout):
         hint = cause or "It starts but sends nothing: is it a stdio MCP server? Try a longer connect_timeout."
         return make_step("answer", "failed", error.message, hint)

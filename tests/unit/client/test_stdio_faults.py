@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import Session
-from mcphost.config.schema import ServerConfig
+from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestTimeout, ServerError, StartupError
 from mcphost.host.structured_content import ContentIndex, structured_text
 from mcphost.protocol.tools import CallTool
@@ -252,6 +253,15 @@ async def test_an_exit_at_start_is_reported_before_the_connect_limit(fault: str,
         async with open_stdio_session(faulty_server_config(fault, era="stateless")):
             pass
     assert time.monotonic() - started_at < 15  # no wait of the connect limit, 30 s
+
+
+async def test_a_server_that_prints_a_banner_instead_of_an_answer_is_reported_with_the_banner() -> None:
+    program = "import sys; print('Loading the index', flush=True); sys.stdin.read()"
+    server = ServerConfig(name="peer", command=sys.executable, args=("-c", program), era="handshake")
+    with pytest.raises(RequestTimeout, match=r"it printed a line .* not a message: 'Loading the index'\.") as exc_info:
+        async with open_stdio_session(server, limits=Limits(connect_timeout=1.5)):
+            pass
+    assert "belong on standard error" in exc_info.value.hint
 
 
 async def test_a_killed_server_is_reported_with_its_signal() -> None:
