@@ -13,7 +13,7 @@ from typing import Any, cast
 from mcphost.errors import MalformedMessage
 from mcphost.llm.argument_names import ARGUMENT_NAME, has_refused_name
 from mcphost.llm.model import ToolSpec
-from mcphost.llm.tool_schemas import COMBINATORS, COMMON, MAX_NODES, Json, adapt_schema
+from mcphost.llm.tool_schemas import COMBINATORS, COMMON, MAX_NODES, SUBSCHEMA_MAPS, Json, adapt_schema
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Raw, Struct, encode, loads, replace
 
@@ -37,6 +37,9 @@ _GRAMMAR_PATTERN = re.compile(r"json schema conversion failed|(?:failed to parse
 """Messages that llama.cpp also sends with status 500, about a schema that it cannot turn into a grammar."""
 
 _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.(\d{1,4})\b)")
+
+_SCHEMA_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_DATA_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
 
 
 class RefusedTool(Struct, frozen=True):
@@ -151,6 +154,8 @@ def find_schema_problem(schema: Raw, provider: str) -> str:
     if alternative and provider in ("", "openai", "azure", "anthropic"):
         return f"{alternative} at the top of its schema"
     for node in _iter_nodes(members):
+        if unknown := _find_unknown_type(node):
+            return f"the type {unknown[:64]!r}, which JSON Schema does not have"
         if provider in ("", "openai", "azure", "gemini") and node.get("type") == "array" and "items" not in node:
             return "an array without items"
         properties = node.get("properties")
@@ -161,15 +166,30 @@ def find_schema_problem(schema: Raw, provider: str) -> str:
     return ""
 
 
+def _find_unknown_type(node: Json) -> str:
+    """Return a name in the `type` of a schema that is not a type of JSON Schema, or ""."""
+    own = node.get("type")
+    names = cast("list[Any]", own) if isinstance(own, list) else [own]
+    return next((name for name in names if isinstance(name, str) and name not in _SCHEMA_TYPES), "")
+
+
 def _iter_nodes(root: Json) -> Iterator[Json]:
-    """Yield the JSON objects in a schema, the outer ones first; at most MAX_NODES values are examined."""
-    waiting: list[Any] = [root]
+    """Yield the JSON objects in a schema, the outer ones first; at most MAX_NODES values are examined.
+
+    The values of keywords such as `default` are data and are left out.
+    """
+    waiting: list[tuple[Any, bool]] = [(root, False)]
     for _ in range(MAX_NODES):
         if not waiting:
             return
-        node = waiting.pop(0)
+        node, is_map = waiting.pop(0)
         if isinstance(node, dict):
-            yield cast("Json", node)
-            waiting += cast("Json", node).values()
+            members = cast("Json", node)
+            yield members
+            waiting += [
+                (value, not is_map and name in SUBSCHEMA_MAPS)
+                for name, value in members.items()
+                if is_map or name not in _DATA_KEYWORDS
+            ]
         elif isinstance(node, list):
-            waiting += cast("list[Any]", node)
+            waiting += [(value, False) for value in cast("list[Any]", node)]

@@ -54,7 +54,7 @@ _MAX_CACHED = 1_024
 _SUBSCHEMAS = ("items", "additionalItems", "additionalProperties", "contains", "propertyNames", "not", "if", "then",
                "else", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
 _SUBSCHEMA_LISTS = (*COMBINATORS, "prefixItems")
-_SUBSCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+SUBSCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _NUMBER_LIMITS = ("minimum", "maximum")
 _TEXT_LIMITS = ("format", "pattern", "minLength", "maxLength")
 _LIMITS = {
@@ -235,7 +235,7 @@ def _iter_subschemas(root: Json) -> Iterator[Json]:
     while waiting:
         node = waiting.pop()
         yield node
-        for name in _SUBSCHEMA_MAPS:
+        for name in SUBSCHEMA_MAPS:
             members = as_object(node.get(name))
             members |= {key: {} for key, value in members.items() if value is None}
             waiting += [cast("Json", value) for value in members.values() if isinstance(value, dict)]
