@@ -119,6 +119,19 @@ async def test_arguments_can_be_pasted_as_json_into_an_empty_form(files: Files) 
         await driver.until(lambda: "demo · add" in driver.transcript() and "42" in driver.transcript(), "the result")
 
 
+async def test_the_form_stays_below_the_description_after_a_look_at_the_json(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open() as driver:
+        await open_tools(driver)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Call demo · add" in driver.text(), "the form")
+        await driver.pilot.press("ctrl+e")
+        await driver.until(lambda: "ctrl+e form" in driver.text(), "the JSON")
+        await driver.pilot.press("ctrl+e")
+        await driver.until(lambda: "tab/enter next" in driver.text() and "required" in driver.text(), "the form again")
+        assert driver.text().index("The server's description:") < driver.text().index("required")
+
+
 async def test_a_key_that_is_held_down_calls_nothing(files: Files, clock: ManualClock) -> None:
     files.write_servers(demo=DEMO_SERVER)
     async with files.open() as driver:

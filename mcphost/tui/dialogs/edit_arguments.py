@@ -402,7 +402,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         else:
             before, self._initial_arguments, self.form = self.form, arguments, self._build_form(arguments)
             await before.remove()
-            await self.query_one("#body").mount(self.form, before=0)
+            await self.query_one("#body").mount(self.form, before=self._text_area)
         self._text_area.display, self.form.display = is_json, not is_json
         self.focus_first()
 
