@@ -23,7 +23,7 @@ class RegistryAccountManager:
         self.registry = registry
 
     def ask_passphrase_again(self) -> None:
-        """Allow the next connection to ask for the passphrase; see `AccountManager.ask_passphrase_again`."""
+        """Allow another prompt for the passphrase of the secrets file; see `AccountManager.ask_passphrase_again`."""
         if self.registry is not None:
             self.registry.token_store.storage.ask_again()
 

@@ -40,10 +40,9 @@ _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """Result or error of a background request: a tool call that creates a task, or tasks/result.
+    """Outcome of a request that runs in the background: either `raw` or `error` is set before `done`.
 
-    `done` is set when the request has ended. A server sends requests that belong to a task, such as elicitation,
-    only while tasks/result is in flight.
+    The request is a tool call that creates a task, or tasks/result.
     """
 
     def __init__(self) -> None:
@@ -53,9 +52,9 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """Runner for tool calls that the server executes as tasks.
+    """Runner for tool calls that the server executes as tasks, as defined in revision 2025-11-25.
 
-    If the server does not support tasks, no call runs as a task, and no notification is handled.
+    If the server did not declare that it can run tool calls as tasks, `is_task_call` always returns False.
     """
 
     def __init__(
@@ -71,9 +70,8 @@ class CoreTaskRunner:
         """Create a runner; *capability* is the server's `tasks` capability.
 
         Requests are sent through *sender*, and background requests run in *group*. *warn* receives messages for the
-        user, and *is_connected* returns whether the connection is still open. *send_with_renewal* calls and awaits
-        the function passed to it, which sends a request. If the HTTP session has expired, it renews the session and
-        calls the function again.
+        user, and *is_connected* returns whether the connection is still open. *send_with_renewal* awaits a function
+        that sends a request; if the HTTP session has expired, it opens a new session and calls the function again.
         """
         self._sender = sender
         self._send_with_renewal = send_with_renewal
@@ -178,7 +176,7 @@ class CoreTaskRunner:
                 meter.close()
 
     async def resume(self, call: ResumeTask, deadline: float | None, on_notification: NotificationFn | None) -> Raw:
-        """Follow a task that an earlier run of mcphost created; return its result as undecoded JSON. See ResumeTask."""
+        """Poll a task that an earlier run of mcphost created; return its result as undecoded JSON. See ResumeTask."""
         limit = self._sender.timeouts.task if deadline is None else deadline
         poller = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_resumed=True)
         return await self._run_to_end(poller)
@@ -277,6 +275,7 @@ class CoreTaskRunner:
         tries = 0
         async with CancellingTaskGroup() as group:
             while not poller.task.is_terminal:
+                # A server sends the requests of a task, such as elicitation, only while tasks/result is in flight.
                 if poller.task.status == INPUT_REQUIRED and fetch is None and tries < MAX_RESULT_TRIES:
                     fetch, tries = _PendingResult(), tries + 1
                     group.start_soon(self._fetch_result, poller, fetch)

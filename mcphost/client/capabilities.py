@@ -51,9 +51,8 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
     """Return the client capabilities as defined by *revision*.
 
     *supported* contains all supported capabilities, even those that *revision* does not define. `roots.listChanged` is
-    declared only before revision 2026-07-28, and `tasks` only in revision 2025-11-25. `extensions` are declared in
-    revision 2026-07-28 and later; the exception is MCP Apps, which is declared in every revision, because servers
-    expect that (SEP-1865).
+    declared only before revision 2026-07-28, and `tasks` only in revision 2025-11-25. `extensions` are declared only in
+    revision 2026-07-28 and later, except MCP Apps (SEP-1865), which servers expect in every revision.
     """
     shaped: dict[str, Any] = {
         name: value

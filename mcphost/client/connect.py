@@ -64,8 +64,8 @@ class NullEraStore:
 def endpoint_digest(server: ServerConfig) -> str:
     """Return a digest of the command, arguments, working directory and URL of a server.
 
-    Anyone who can read a stored digest can test guesses of these values. Therefore, pass a server in which
-    references to secrets are replaced with empty text, as returned by `resolve_target`.
+    The digest is stored, and anyone who can read it can test guesses of these values. They must therefore contain no
+    secrets: pass a server in which references to secrets are replaced with empty text (see `resolve_target`).
     """
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
@@ -90,8 +90,8 @@ class ClientSessionOpener:
     ) -> None:
         """Create an opener.
 
-        *eras* stores the protocol eras of servers, and *digest* is the key under which the eras of the server being
-        opened are stored. If *digest* is "", the `endpoint_digest` of that server is used.
+        *eras* stores which protocol eras each server supports; by default, nothing is stored. *digest* identifies the
+        opened server in *eras*; if it is "", the server's `endpoint_digest` is used.
         """
         self.account_manager = RegistryAccountManager(accounts)
         self._digest = digest
@@ -315,7 +315,10 @@ def _no_answer_error(server: str, connect_timeout: float, channel: Channel) -> R
 
 
 def _hint_of(server: ServerConfig, error: ConnectionLost) -> str:
-    """Return the hint for a connection that was lost during startup, before any tool can have run."""
+    """Return the hint for a connection that was lost before the session was open.
+
+    If an HTTP server may have received a request, the hint is that it may not be an MCP server.
+    """
     return error.hint if server.is_stdio or isinstance(error, RequestNotSent) else _NO_MCP_HINT
 
 

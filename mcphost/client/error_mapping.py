@@ -84,9 +84,10 @@ def make_era_hint(server: str) -> str:
 
 
 def _hint_for_server_request(server: str, code: int, text: str, era: Era | None) -> str | None:
-    """Return the hint for an error caused by a request that *server* sent to the client.
+    """Return the hint for an error response that *server* sent because its own request to the client failed.
 
-    Returns None if the error has another cause, and "" if it has this cause but needs no hint.
+    Such a response is recognized by *text*, which names the method of the failed request. Returns "" if it needs no
+    hint, and None for any other error response.
     """
     name = next((name for name in _SERVER_REQUESTS if name in text), None)
     if name is None:

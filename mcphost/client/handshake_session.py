@@ -62,12 +62,11 @@ MAX_MISSED_PINGS = 3
 
 
 class Keepalive:
-    """Keepalive that detects a lost connection with pings.
+    """Detector of lost connections, which sends a ping after *interval* seconds without a message from the server.
 
-    It sends a ping after *interval* seconds without a message, and calls *abort* after three missed pings. No pings are
-    sent while a request is running, because the request has its own time limit. Moreover, many servers handle only one
-    request at a time, and even a healthy one would miss pings during a long tool call (specification:
-    basic/utilities/ping).
+    After three missed pings in a row, it calls *abort*. No pings are sent while a request is running: the request has
+    its own time limit, and a server that handles one request at a time would miss pings during a long tool call
+    (specification: basic/utilities/ping).
     """
 
     def __init__(
@@ -249,11 +248,11 @@ class HandshakeSession:
             return await self._request_with_urls(call, deadline, on_notification, before_send)
 
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
-        """Ask the user any postponed questions, then wait until pending roots/list requests are answered.
+        """Ask postponed questions about the user's roots, and let the server request changed roots.
 
-        This is called before a client request is sent, so that the server first receives the roots that the user has
-        changed. The wait for roots/list requests is limited to one second. If the time that the user takes to answer
-        counts towards the time limit *deadline* and exceeds it, RequestTimeout is raised.
+        This is called before a client request is sent, because the request may depend on the roots. The wait for
+        pending roots/list requests is limited to one second. Raises RequestTimeout if the time that the user takes to
+        answer counts towards the time limit *deadline*, and exceeds it.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline

@@ -55,8 +55,8 @@ ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
 def allowed_error_code(code: int) -> int:
     """Return *code* if the host is allowed to send it in an error response, otherwise -1 (declined).
 
-    JSON-RPC reserves some codes. Of these, only the codes for an unknown method, invalid params and an internal
-    error are allowed.
+    Of the codes that JSON-RPC reserves (-32768 to -32000), only those for an unknown method, invalid params and an
+    internal error are allowed.
     """
     is_unreserved = code not in _RESERVED_CODES and abs(code) < 2**53
     return code if is_unreserved or code in _STANDARD_CODES else DECLINED
@@ -66,9 +66,9 @@ class ServerRequestDispatcher:
     """Dispatcher that handles each request from a server in its own task.
 
     Requests that the server cancels are not answered. *declared* contains the declared client capabilities; requests
-    that need other capabilities are refused, with one warning per method. *on_flood* is called when 1,000 requests are
-    pending because the server does not read the responses. *pauses* suspends the deadlines of the client's requests
-    while the user answers a question.
+    that need other capabilities are refused, with one warning per method. *on_flood* is called if 1,000 requests are
+    pending, which means that the server does not read the responses. *pauses* suspends the deadlines of the client's
+    requests while the user answers a question.
     """
 
     def __init__(
@@ -145,11 +145,10 @@ class ServerRequestDispatcher:
         self._server_tasks.cancel_all()
 
     def on_call_ended(self, number: int) -> None:
-        """Notify the observer if a question is still open after the client request it belongs to has ended.
+        """Notify the observer if client request *number* has ended while a question related to it is still open.
 
-        *number* identifies the client request that was running when the server asked the user the question. The
-        question stays open, because only the sender of a request is allowed to cancel it (specification 2025-11-25,
-        basic/utilities/cancellation).
+        The question is a request from the server, which only the server is allowed to cancel. It therefore stays open
+        (specification 2025-11-25, basic/utilities/cancellation).
         """
         if number in self._calls_with_questions:
             self._observer.on_call_ended(number)

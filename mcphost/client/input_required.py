@@ -75,8 +75,8 @@ class InputHandler(Protocol):
 class SessionInputHandler:
     """Handler of one session's input requests, which cancels open requests when the session ends.
 
-    Without this, the user could still consent to a request whose answer can no longer be sent, which would open a
-    browser or call a model for nothing.
+    Otherwise, the user could still agree to open a browser or to call a model, although the answer can no longer be
+    sent.
     """
 
     def __init__(self, handler: RequestHandler, server: str) -> None:
@@ -197,10 +197,9 @@ async def answer_input_requests(
 
 
 def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
-    """Return the exception to raise if the host rejected an input request.
+    """Return the exception with which the client's request fails if the host rejects an input request.
 
-    The client's own request then fails with this exception, because an input request, unlike a JSON-RPC
-    request, cannot be answered with an error.
+    Unlike a JSON-RPC request from the server, an input request cannot be answered with an error.
     """
     if reply.code == -1:
         return ConsentDenied(reply.message)
@@ -213,7 +212,10 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """Handler for the error "URL elicitation required", at most three times for one request (revision 2025-11-25)."""
+    """Handler of the error "URL elicitation required" (-32042) in response to one request (revision 2025-11-25).
+
+    It asks the user to visit the URLs in the error, at most three times. The request is then sent again.
+    """
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: InputHandler) -> None:
         elicitation = capabilities.get("elicitation")

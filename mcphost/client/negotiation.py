@@ -145,9 +145,11 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """Send `server/discover`; return None if the server does not support it and needs `initialize` instead.
+        """Send `server/discover`; return None if `initialize` should be tried instead.
 
-        *timeout* is in seconds. Raises UnsupportedRevision if client and server have no revision in common.
+        None is returned if the server rejects the request, sends an unusable response or none within *timeout* seconds,
+        or if the only common revisions have a handshake. Raises UnsupportedRevision if client and server have no
+        revision in common, and RequestRefused if the error shows that the server is stateless but names no revisions.
         """
         self._channel.set_revision(revision)
         capabilities = capabilities_for(revision, self._handler.capabilities)
@@ -290,9 +292,9 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 class HedgedOpening:
     """Opening of a connection on a pipe with `server/discover` and `initialize`, in either order.
 
-    The second request is sent after a delay, and only if the first has not succeeded by then. If both succeed,
-    the result of `initialize` is used. The reason is that a server that supports both protocol eras (handshake
-    before revision 2026-07-28, stateless since then) uses the era of the request that it read last.
+    The second request is sent only if the first has not succeeded after a delay. If both succeed, the result of
+    `initialize`, which is normally the second, is used: a server that supports both protocol eras (handshake before
+    revision 2026-07-28, stateless since then) uses the era of the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -310,8 +312,9 @@ class HedgedOpening:
     async def run(self, plan: NegotiationPlan) -> ServerFacts:
         """Send the opening requests in the order of *plan*, and return the facts that the server declared.
 
-        If neither request gives a usable result, this raises ConnectionLost if restarting the server may help, and
-        otherwise the error of one of the requests.
+        If neither request succeeds, the error of one of them is raised. If `server/discover` succeeds, but `initialize`
+        was also sent and has no valid response, the server's era is unknown, and ConnectionLost is raised, because
+        restarting the server may help.
         """
         is_handshake_first = plan == "handshake first"
         async with anyio.create_task_group() as group:
@@ -370,10 +373,10 @@ class HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait until the server has read the first opening request, and then for at least *seconds* more.
+        """Wait until the server has read the first opening request, and then give it time to respond.
 
-        If the server took longer than twice *seconds* to read the request, the second wait lasts half as long as
-        the first, but at most MAX_HEDGE_DELAY seconds. Both waits end early if *answered* is set.
+        That time is *seconds* or, if this is longer, half of the time that the server took to read the request (at most
+        MAX_HEDGE_DELAY). Returns early if *answered* is set, which means that the first request has ended.
         """
         begun = anyio.current_time()
         await self._until_read(answered)
@@ -383,8 +386,8 @@ class HedgedOpening:
     async def _until_read(self, answered: anyio.Event) -> None:
         """Wait until the server has read all data that was written, or *answered* is set.
 
-        This polls in timer callbacks, which are ten times cheaper than a task with a cancel scope. The callbacks run at
-        the same times for all servers; otherwise, starting ten servers would wake the process hundreds of times.
+        This polls in timer callbacks, which are ten times cheaper than a task with a cancel scope. The polls of all
+        servers happen at the same times, so that starting many servers does not wake the process more often.
         """
         loop = asyncio.get_running_loop()
 
@@ -442,8 +445,8 @@ def choose_plan(
     The protocol eras are handshake (revisions before 2026-07-28) and stateless (later revisions). *era* is the
     configured era, and *remembered* contains the eras that the server supported at its last connection.
 
-    If a server on a pipe supports both eras, `server/discover` is sent first. If the server responds in time,
-    `initialize` is not sent, because it would switch the server to the handshake era.
+    For a server on a pipe that supports both eras, the plan begins with `server/discover`. If the server responds in
+    time, `initialize` is not sent, because it would switch the server to the handshake era.
     """
     if era != "auto":
         return era, True

@@ -24,15 +24,12 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """The parameter headers of a tool: pairs of an argument path and a header name.
-
-    The header names do not include the prefix `Mcp-Param-`.
-    """
+    """The parameter headers of a tool: pairs of an argument path and a header name without `Mcp-Param-`."""
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
     def header_values(self, call: CallTool) -> dict[str, str]:
-        """Return the values of the parameter headers for a tool call, keyed by header name.
+        """Return the values of the parameter headers for a tool call, keyed by header name with `Mcp-Param-`.
 
         The values are not encoded yet. Missing and null arguments are omitted. Raises MalformedMessage if an
         argument cannot be sent in a header.

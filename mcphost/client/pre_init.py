@@ -38,9 +38,9 @@ class PreInitHandler:
     """Handler of messages during negotiation (specification 2025-11-25, basic/lifecycle, initialization).
 
     Until the client sends `notifications/initialized`, servers are only allowed to send pings and log messages.
-    Pings are answered immediately, because the server may be waiting for the response. Some servers already request
-    the roots at this stage. Such requests are stored in `pending` for the session, together with at most one change
-    notification per list.
+    Pings are answered immediately, because the server may be waiting for the response. Some servers also send other
+    requests (usually for the roots) or report changes to lists. `pending` stores these requests, and one notification
+    per list, for the session.
     """
 
     def __init__(self, channel: Channel, observer: SessionObserver, tasks: TaskGroup) -> None:

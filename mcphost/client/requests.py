@@ -113,11 +113,11 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """Rules for retrying requests if the server is busy, or after a transient error.
+    """Rules for retrying one request after a temporary error.
 
-    Any request is retried if the server is busy; after a transient error, only list requests are retried.
-    *warn* receives a message about each delay that the server demands, and *on_notification* receives progress
-    notifications that count down the delay.
+    If the server is busy and says when to retry, any request is retried after that delay. *warn* receives a message
+    about each such delay, and *on_notification* receives progress notifications that count it down. After other
+    temporary errors, only list requests are retried, at most twice.
     """
 
     def __init__(
@@ -134,8 +134,8 @@ class RetryPolicy:
         """Wait until the request can be sent again, or raise *error* if it must not be repeated.
 
         Safe to cancel. The delays that a busy server demands are limited to 60 seconds in total. If a request that
-        opens a session would time out during the delay, *error* is raised immediately, because an error that reports a
-        busy server is more helpful to the user than a timeout.
+        opens a session would time out during the delay, *error* is raised immediately, because it tells the user more
+        than the timeout.
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)
@@ -207,10 +207,10 @@ def _make_unread_error(server: str, method: str, seconds: float) -> RequestTimeo
 
 
 def make_follow_up_error(error: ConnectionLost) -> ConnectionLost:
-    """Return the error to raise for a call if one of its later requests failed with *error*.
+    """Return the error to raise for a tool call whose connection was lost during a later request, such as a poll.
 
-    A later request is, for example, a poll. The server has already answered the call's first request, so the
-    returned error states that the tool may have run, even if the later request was not sent.
+    The server has already answered the call's first request. In the returned error, `may_have_run` is therefore
+    always True, even if *error* states that the later request was not sent.
     """
     if error.may_have_run:
         return error
@@ -324,9 +324,9 @@ class RequestSender:
     ) -> Raw:
         """Send a request and return its result as undecoded JSON; see `send`.
 
-        *progress_token* is an id from `next_id`; it is the progress token of every attempt and the request id of the
-        first attempt. *before_send* is awaited directly before each attempt, because the user may have taken minutes to
-        sign in, or the server may have been busy.
+        *progress_token* is an id from `next_id`, which becomes the progress token of every attempt and the request id
+        of the first one. By default, each attempt uses its own request id as progress token. *before_send* is awaited
+        again before each retry, because minutes may have passed since the last attempt.
         """
         request_id = progress_token
         retries: RetryPolicy | None = None
@@ -504,10 +504,7 @@ class RequestSender:
 
 
 class InFlightRequest(PausableDeadline):
-    """A request in flight, with its deadline and its notifications.
-
-    The class extends PausableDeadline because every request has exactly one deadline.
-    """
+    """A request in flight: its deadline, and the delivery of its notifications to the caller."""
 
     __slots__ = ("_meter", "_on_notification", "_task_context", "call", "error", "number")
 
@@ -547,10 +544,11 @@ class InFlightRequest(PausableDeadline):
             clock.cancel()
 
     def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
-        """Pass progress and log messages on to the caller; return False for other notifications.
+        """Pass a progress or log message on to the caller; return False if the notification was not handled.
 
-        Progress extends the deadline, even if the caller does not want notifications. *now* is the event loop's time.
-        Notifications with invalid params are ignored.
+        It is not handled if it is of another kind, or if the caller does not want notifications. Progress extends the
+        deadline in either case. *now* is the event loop's time. A notification with invalid params is dropped, which
+        counts as handled.
         """
         notification = parse_notification(message.method, message.params)
         if notification is None:

@@ -55,10 +55,10 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue *notice* if it reports a wanted change.
+        """Queue *notice* if it reports a wanted change, and return whether it does.
 
-        If *is_forced* is true, every change counts as wanted. Returns whether *notice* reports a wanted change. A
-        notification that does not report a change is never queued, and the result is False.
+        If *is_forced* is true, every change counts as wanted. Notifications that report no change, such as log
+        messages, are never queued.
         """
         if self._on_change is not None:
             self._on_change(notice)

@@ -148,12 +148,13 @@ class Session(Protocol):
 class ServerRequestContext(Struct, frozen=True):
     """The client request during which a server sent its own request, if known.
 
-    `method` is the method of the client request, `target` is the name of its tool or the URI of its resource,
-    and `call_number` is its number. If `call_number` is 0, it is unknown during which client request the server
-    sent its request; `candidate_calls` then has the numbers of the client requests that were running.
-
-    `task_contexts` has the context variables of the asyncio tasks that sent these client requests. They are
-    needed because a server's request is usually handled in a different task.
+    - `method`: the method of the client request.
+    - `target`: the name of its tool, or the URI of its resource.
+    - `call_number`: its number, or 0 if it is unknown.
+    - `revision`: the negotiated protocol revision.
+    - `candidate_calls`: if `call_number` is 0, the numbers of the client requests that were running.
+    - `task_contexts`: the context variables of the asyncio tasks that sent these client requests. A server's request is
+      usually handled in another task.
     """
 
     method: str = ""
@@ -181,17 +182,17 @@ class RequestHandler(Protocol):
         ...
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Return a context manager that the session enters for each client request; it must not block.
+        """Return a context manager that the session keeps active while a client request runs; it must not block.
 
         *context* describes the client request. This is used only for revisions before 2026-07-28.
         """
         ...
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """Ask the user the questions that were postponed until the next client request.
+        """Ask questions that were postponed until this client request, such as which folders to share as roots.
 
-        Return True if the client request should wait, so that the server can first request the changed list of roots.
-        Must not raise errors.
+        Return True if the client request may depend on the roots; the session then delays it, so that the server can
+        first request the changed roots. Must not raise errors.
         """
         ...
 

@@ -27,8 +27,9 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 class SessionRenewal:
     """HTTP session of a connection; if it expires, it is renewed once for all affected requests.
 
-    *renew* repeats the handshake; *on_expired* is called before it. *on_renewed* receives the ServerFacts of the new
-    session, and may raise ServerError. *on_failed* is called if the connection can no longer be used.
+    A renewal calls *on_expired* and then *renew*, which repeats the handshake. *on_renewed* receives the ServerFacts of
+    the new session, and may raise ServerError. *on_failed* is called if the renewal fails; the connection can then no
+    longer be used.
     """
 
     def __init__(

@@ -251,7 +251,7 @@ class StatelessSession:
         on_notification: NotificationFn | None,
         is_resumed: bool = False,
     ) -> Raw:
-        """Follow a tool call that the server runs as a task (SEP-2663); return its result as undecoded JSON.
+        """Poll the task of a tool call until it ends (SEP-2663); return its result as undecoded JSON.
 
         *first* is the task, or the undecoded result in which the server reported the task. *tool* is the name of
         the tool. *is_resumed* means that an earlier run of mcphost created the task.
@@ -426,10 +426,10 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether a list change arrived outside a subscription, and no subscription covers the list.
+        """Return whether to accept a list change that did not arrive on a subscription stream.
 
-        FastMCP 4 sends such notifications, which are accepted. If a subscription covers the list, notifications outside
-        it are ignored (basic/patterns/subscriptions).
+        FastMCP 4 sends such notifications. They are accepted only if no subscription covers the list; otherwise, they
+        must be ignored (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):
             return False

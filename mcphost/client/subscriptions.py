@@ -111,7 +111,10 @@ class Subscriptions:
             self._reached = None
 
     def next_response(self) -> anyio.Event:
-        """Return an event that is set when the server next responds to a request, or when `close` is called."""
+        """Return an event that is set when the server next responds to any request of this session.
+
+        A stream waits for this event before it is reopened. `close` sets the event, too.
+        """
         if self._reached is None:
             self._reached = anyio.Event()
         return self._reached
@@ -190,7 +193,7 @@ class Subscriptions:
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
         """Restore the previous stream, which is still open, after its replacement *stream* has failed.
 
-        Returns False if there is no previous stream.
+        Returns False if there is no previous stream, or if *stream* is no longer the current one.
         """
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
@@ -243,7 +246,8 @@ class SubscriptionStream:
     async def run(self) -> None:
         """Keep the stream open until it is closed or the server rejects it permanently.
 
-        Gives up after five consecutive attempts that the server has not acknowledged.
+        Gives up after five consecutive attempts that the server has not acknowledged. Attempts that fail because the
+        connection is lost do not count.
         """
         wait, vain = FIRST_DELAY, 0
         with self._scope:

@@ -63,10 +63,12 @@ _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 class TaskContext(Struct, frozen=True):
     """The tool call that a task belongs to, and the time limit of the task.
 
-    `tool` is the name of the tool, and `call_number` identifies the call (see ServerRequestContext). `limit` is
-    the time limit in seconds. If `includes_user_time` is true, the time that the user takes to answer questions
-    counts towards `limit`. `is_resumed` is true if an earlier run of mcphost created the task, and `can_cancel`
-    is true if the server supports cancelling tasks.
+    - `server`, `tool`: the names of the server and the tool.
+    - `call_number`: the number of the call (see ServerRequestContext).
+    - `limit`: the time limit in seconds.
+    - `is_resumed`: whether an earlier run of mcphost created the task. Such a task is never cancelled.
+    - `can_cancel`: whether the server supports cancelling tasks.
+    - `includes_user_time`: whether the time that the user takes to answer questions counts towards `limit`.
     """
 
     server: str
@@ -138,7 +140,7 @@ class TaskPoller:
         self.wake()
 
     async def step(self) -> None:
-        """Wait for a notification, or until the next poll is due, and then poll.
+        """Wait until the next poll is due, and poll; return without polling if `update` or `wake` is called first.
 
         Raises ServerError if polling fails permanently, or if the task exceeds its time limit.
         """
@@ -284,10 +286,10 @@ class TaskRegistry:
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
         """Register a task, await *run* and return its result.
 
-        If *run* is cancelled or fails, the task is cancelled on the server. There are two exceptions:
-        RequestRefused means that the server has already ended the task, and ConnectionLost means that the server
-        can no longer be reached. In the latter case, a ConnectionLost error is raised which states that the tool
-        may have run. Raises MalformedMessage if a task with the same id is already running.
+        If *run* is cancelled or raises an error, the server is asked to cancel the task, with two exceptions. After
+        RequestRefused, the server has already ended the task. After ConnectionLost, the server cannot be reached, and
+        the ConnectionLost that is raised here states that the tool may have run. Raises MalformedMessage if a task with
+        the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
@@ -313,8 +315,8 @@ MIN_STREAM_POLL_SECONDS = 1.0
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
     """Update the state of a task from the server's notifications, until the notification stream ends.
 
-    *open_stream* opens a subscription. This returns immediately if the server refuses to send notifications. The
-    task is polled in either case.
+    *open_stream* opens a subscription. This returns immediately if the server refuses to send notifications; the
+    caller polls the task in any case.
     """
     try:
         async with open_stream(SubscriptionFilter(task_ids=(poller.task_id,))) as messages:
@@ -340,7 +342,7 @@ async def run_extension_task(
     sender: RequestSender,
     open_stream: Callable[[SubscriptionFilter], MessageStream] | None = None,
 ) -> Raw:
-    """Follow a task of the tasks extension (SEP-2663) and return its result as undecoded JSON.
+    """Poll a task of the tasks extension (SEP-2663) until it ends, and return its result as undecoded JSON.
 
     *send* sends a request about the task, such as tasks/update. *handler* answers each input request of the
     task once. *open_stream* opens a subscription to the state of the task; it is used only if the server's poll

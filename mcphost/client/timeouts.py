@@ -22,10 +22,12 @@ MAX_PAUSED_SECONDS = 4 * 3_600.0
 
 
 class Timeouts(Struct, frozen=True):
-    """Time limits for a request in seconds; progress extends `request` up to `max_request`.
+    """Time limits for a request, in seconds.
 
-    `task` is the limit for a tool call that the server runs as a task. If `includes_user_time` is set, the time
-    that the user takes to answer questions counts towards the limits.
+    - `request`: the limit for a request, which starts again with each progress notification.
+    - `max_request`: the total limit for a request with progress.
+    - `task`: the limit for a tool call that the server runs as a task.
+    - `includes_user_time`: whether the time that the user takes to answer questions counts towards these limits.
     """
 
     request: float = 60
@@ -194,9 +196,9 @@ _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] 
 
 @contextmanager
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
-    """Set the function that `pause_call_deadlines` calls in this task during the `with` block.
+    """Make `pause_call_deadlines` return the result of *pause_deadlines* in this task, during the `with` block.
 
-    *pause_deadlines* returns a context manager that pauses the deadlines of requests.
+    That result is a context manager that pauses the deadlines of requests.
     """
     token = _pause_deadlines.set(pause_deadlines)
     try:
@@ -208,7 +210,7 @@ def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -
 def pause_call_deadlines() -> AbstractContextManager[None]:
     """Return a context manager that pauses the deadlines of requests while the user answers a question.
 
-    It has no effect outside of a `provide_pause` block.
+    Outside of a `provide_pause` block, it has no effect.
     """
     pause = _pause_deadlines.get()
     return nullcontext() if pause is None else pause()
