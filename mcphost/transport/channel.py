@@ -29,12 +29,12 @@ class Channel(Protocol):
     def exchange(
         self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS
     ) -> AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]]:
-        """Send a request and iterate over the messages that belong to it, up to and including the response.
+        """Return a context manager that sends a request and iterates over the messages that belong to it.
 
-        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, a notification belongs to the request with
-        the same progress token. Leaving the block before the response arrives cancels the request. In protocol revision
-        2026-07-28 and later, HTTP channels close the stream to do so; in all other cases, `notifications/cancelled` is
-        sent.
+        The last message is the response: a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, a notification belongs
+        to the request with the same progress token. Leaving the `async with` block before the response arrives cancels
+        the request: over HTTP in revision 2026-07-28 and later, by closing the stream; otherwise, with
+        `notifications/cancelled`.
         """
         ...
 
@@ -90,9 +90,9 @@ class Connector(Protocol):
     """The log to which messages are added, or None if they are not logged; set it before `connect`."""
 
     def connect(self) -> AbstractAsyncContextManager[Channel]:
-        """Start the server's process or connect to its URL. Raises StartupError.
+        """Return a context manager that starts the server's process or connects to its URL, and yields the channel.
 
-        Leaving the block closes the channel.
+        Leaving the `async with` block closes the channel. Raises StartupError.
         """
         ...
 
@@ -169,8 +169,8 @@ def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
 class CancellingTaskGroup:
     """A task group that cancels its remaining tasks when the `async with` block is left.
 
-    An ordinary task group would wrap an exception from the block in an ExceptionGroup, which `except RequestRefused`
-    around a session does not catch.
+    An exception raised in the block is passed on unchanged. An ordinary task group would wrap it in an ExceptionGroup,
+    so that `except RequestRefused`, for example, would not catch it.
     """
 
     async def __aenter__(self) -> TaskGroup:

@@ -11,10 +11,10 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 
 
 class WakeupFuture:
-    """Base class for objects on which one task at a time waits until it is woken up.
+    """Base class for objects that one task at a time can wait for.
 
-    A wakeup is lost if no task is waiting. A task must therefore check, before each wait, whether it still needs to
-    wait.
+    `_wake` has no effect if no task is waiting at that moment. A task must therefore check, before each wait, whether
+    it still needs to wait.
     """
 
     __slots__ = ("_waiter",)
@@ -123,9 +123,9 @@ T = TypeVar("T")
 
 
 class Throttle:
-    """Timer for a loop over many small items, which shows when the loop should let other tasks run.
+    """Timer that tells a loop over many small items when to let other tasks run, which is every few milliseconds.
 
-    After each item, await `yield_control()` if `is_due` is True.
+    After each item, the loop must await `yield_control()` if `is_due` is True.
     """
 
     __slots__ = ("_until",)

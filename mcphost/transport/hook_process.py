@@ -1,7 +1,6 @@
-"""Execution of hooks and package managers, which exchange documents through their standard streams.
+"""Execution of hooks and package managers, which read and write one document through their standard streams.
 
-A program reads one document from its standard input, and may write one to its standard output. When it has
-finished, any remaining processes of its process group are ended.
+When a program has exited, any remaining processes of its process group are ended.
 """
 
 import errno
@@ -32,9 +31,10 @@ STOP_TIMEOUT = 1.0
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _INTERPRETER = re.compile(rf"{_PYTHON.pattern}|(?:ba|da|k|z)?sh|node|perl|ruby")
 _PYTHON_FLAGS = re.compile(r"-[BEIOPSbdqsuvx]+")
+"""Options of Python that take no value and may precede the script."""
+
 _CANNOT_OPEN = re.compile(r"can(?:'t|not) (?:open|find)|no such file|not a directory|permission denied", re.IGNORECASE)
 """Messages that interpreters print when they cannot open a script; after any other error, the script has run."""
-"""Options of Python that take no value and may precede the script."""
 
 
 class HookRunner:

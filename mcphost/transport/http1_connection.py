@@ -95,7 +95,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Complete a response whose body lasts until the connection is closed; called by asyncio.
 
-        If any other response is expected or incomplete, reading it raises an error.
+        If another kind of response is expected or incomplete, `read_head` or `read_chunk` raises an error.
         """
         self.is_keep_alive = False
         if self._is_in_body and self._framing == "close" and exc is None:
@@ -176,10 +176,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def _take_piece(self) -> bytes:
-        """Remove and return the next piece of data from the queue.
-
-        The piece is small enough to be processed within milliseconds.
-        """
+        """Remove the next piece of the body from the queue, joined with later ones up to 32 KB, and return it."""
         data = self._queue.popleft()
         if self._queue and len(data) < _MAX_PIECE:
             pieces = [data]

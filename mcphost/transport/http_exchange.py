@@ -76,7 +76,7 @@ class PostChannel(Protocol):
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle the end of an exchange; its request can no longer be cancelled."""
+        """Handle the end of an exchange whose request has been answered or refused, and need not be cancelled."""
         ...
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
@@ -84,7 +84,10 @@ class PostChannel(Protocol):
         ...
 
     def is_current_session(self, session: str) -> bool:
-        """Return whether messages that belong to *session* can still be answered; "" means that there is none."""
+        """Return whether *session* is the current session, and has not expired.
+
+        Always True if *session* is "", which means that the server uses no sessions.
+        """
         ...
 
     def expire_session(self, session: str) -> SessionExpired:

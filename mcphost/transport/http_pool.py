@@ -66,12 +66,12 @@ class HttpConnectionPool:
 
         The caller must pass the returned connection to `release` afterwards.
 
-        If a reused connection is closed before any byte of the response arrives, the request is sent once more on a new
-        connection. It is not sent again if the pool has been closed, or if *is_repeatable* is False because the server
-        must not handle the request twice.
+        If a reused connection is closed within STALE_WINDOW seconds, before any byte of the response arrives, it was
+        probably idle for too long. The request is then sent once more on a new connection, unless the pool has been
+        closed, or *is_repeatable* is False because the server must not handle the request twice.
 
-        Raises RequestNotSent, ConnectionLost or MalformedMessage. After ConnectionLost, which is also raised if the new
-        connection cannot be opened, the server may have received the request.
+        Raises RequestNotSent if the request was not sent, ConnectionLost if the server may have received it but did not
+        respond, and MalformedMessage if the response is invalid.
         """
         data = self._build_request(verb, url, headers, body)
         connection = self._take_idle(IDLE_TIMEOUT if is_repeatable else MAX_IDLE_FOR_CALLS)

@@ -39,9 +39,9 @@ class SseConnector(HttpConnector):
     async def connect(self) -> AsyncGenerator[Channel]:
         """Open the event stream, and wait until the server sends the URL for POST requests.
 
-        Both steps together must finish within `connect_timeout`. If the server requires a sign-in, the caller lets the
-        user sign in and calls `connect` again; the time limit then covers both calls, but not the sign-in. Raises
-        StartupError or SignInRequired.
+        Both steps together must finish within `connect_timeout`. If the server requires a sign-in, Unauthorized is
+        raised. The caller can let the user sign in and call `connect` again; the time limit applies to the sum of both
+        calls. Raises StartupError or SignInRequired for other failures.
         """
         started = anyio.current_time()
         deadline = started + max(0.0, self.connect_timeout - self._spent_seconds)
@@ -185,7 +185,8 @@ class SseConnector(HttpConnector):
 class _MessagePoster:
     """Queue of outgoing messages, each of which is sent with a POST.
 
-    Requests are sent concurrently. A notification or response must be delivered before the next message is sent.
+    Requests are sent concurrently. The message after a notification or a response is sent only when the server has
+    accepted that notification or response.
     """
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:

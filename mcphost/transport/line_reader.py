@@ -67,9 +67,9 @@ class LineSplitter:
 class LineReader:
     """Reader that splits a byte stream into lines, and passes each to a callback without blocking the loop for long.
 
-    A few lines are handled immediately. If there are more, they are handled in short time slices, and no further
-    input is read until all of them have been handled. If *handle_line_in_steps* is given, each line of more than 64
-    KB is passed to it instead, and other tasks can run between its steps.
+    A few short lines are handled immediately. More lines are handled in short time slices, and no further input is read
+    until all of them have been handled. A line of more than 64 KB is passed to *handle_line_in_steps*, if it is given,
+    and other tasks can run between its steps.
     """
 
     def __init__(

@@ -86,14 +86,15 @@ class Multiplexer:
     """Channel over a transport that carries lines.
 
     The transport passes each received line to `receive_line`. *name* is the server's name, and *warn* is called with
-    warnings about the server.
+    warnings about the server. The other arguments are functions of the transport:
 
-    *write* queues a line for writing, and must not block. *write_now* writes a line and all queued lines immediately.
-    It is used for a long line, and for the request that is expected to be the last of several concurrent ones.
-    *wait_writable* returns None if the pipe to the server has room. Otherwise, it returns an awaitable that completes
-    when the pipe has room, so a full pipe delays only the tasks that write to it. *is_drained* returns whether the
-    server has read everything that was written, and *may_have_been_read* returns whether the server may have read some
-    of it.
+    - *write* queues a line for writing, and must not block.
+    - *write_now* writes all queued lines and one more immediately. It is used for a long line, and for the request that
+      is expected to be the last of several concurrent ones.
+    - *wait_writable* returns None if the pipe to the server has room, otherwise an awaitable that completes when it has
+      room. A full pipe thus delays only the tasks that write to it.
+    - *is_drained* returns whether the server has read everything that was written.
+    - *may_have_been_read* returns whether the server may have read some of it.
     """
 
     def __init__(
@@ -195,8 +196,8 @@ class Multiplexer:
     ) -> Awaitable[None] | None:
         """Register an exchange, and write its request to the pipe.
 
-        If the pipe is full, return an awaitable that does both when there is room. *is_writable* means that there is
-        room.
+        If the pipe is full, return an awaitable that does both when there is room. *is_writable* means that the caller
+        has already waited for room.
         """
         self._check_connected(request.method)
         room = None if is_writable or self._wait_writable is None else self._wait_writable()
@@ -229,7 +230,10 @@ class Multiplexer:
         self.deadline_timer.schedule(exchange)  # the timer may have fired before this exchange was pending
 
     def abandon(self, request: JsonRpcRequest) -> None:
-        """Stop waiting for a response, and cancel the request with `notifications/cancelled`."""
+        """Stop waiting for a response, and cancel the request with `notifications/cancelled`.
+
+        `initialize` and `server/discover` are not cancelled.
+        """
         self._pending.pop(request.id, None)
         if self._connection_error is None and request.method not in _NEVER_CANCELLED:
             params = Raw(encode({"requestId": request.id}))
@@ -267,8 +271,8 @@ class Multiplexer:
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
         """Drop the lines that cannot be messages if the server is sending a flood of lines.
 
-        This is necessary because handling a line costs more than sending it. If there is no flood, all lines are
-        returned, so that problems in them are reported.
+        Handling a line costs more than sending it, so a flood would otherwise keep mcphost busy. If there is no flood,
+        all lines are returned, so that problems in them are reported.
         """
         if self._malformed_streak <= FLOOD_THRESHOLD and len(lines) <= FLOOD_THRESHOLD:
             return lines

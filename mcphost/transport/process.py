@@ -110,9 +110,9 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 class _StdoutProtocol(asyncio.Protocol):
     """Protocol for a process's standard output that delivers bytes as soon as they are read.
 
-    asyncio's own pipe protocol delivers each piece in the next iteration of the event loop; this delay is a fifth
-    of the duration of a request. asyncio's protocol is still notified when the pipe ends, because asyncio waits for
-    the notification.
+    asyncio's own pipe protocol, which this one replaces, delivers each piece in the next iteration of the event loop;
+    this delay is a fifth of the duration of a request. asyncio's protocol is still notified of the end of the pipe,
+    which asyncio waits for.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
@@ -139,8 +139,8 @@ class _StdoutProtocol(asyncio.Protocol):
 class _StdinProtocol(asyncio.BaseProtocol):
     """Protocol for a process's standard input.
 
-    *before_close* is called when the pipe is being closed, while it is still possible to find out how much of
-    the input the process has read.
+    *before_close* is called just before the pipe is closed, which is the last opportunity to find out how much of the
+    input the process has read.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, before_close: Callable[[], None]) -> None:
@@ -162,9 +162,9 @@ class _StdinProtocol(asyncio.BaseProtocol):
 class ServerProcess(asyncio.SubprocessProtocol):
     """A running server process; its callbacks run on the event loop and must not block.
 
-    *on_stderr* is called with each line of error output. *on_end* is called once, with a description of how the
-    process ended, within a second after the process has exited or closed its output. *on_end* is also called if the
-    process does not read its input; `is_input_unread` is then True.
+    *on_stderr* is called with each line of error output. *on_end* is called once, with a description of how the process
+    ended, within a second after the process has exited or closed its standard input or output. It is also called if the
+    process does not read its input: `is_input_unread` is then True, and the process is killed.
     """
 
     def __init__(

@@ -275,7 +275,10 @@ class HttpChannel:
         return headers
 
     def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
-        """Handle the status and headers of a successful response before its body is read."""
+        """Store the session id in the response to `initialize`; after any other request, confirm the session.
+
+        If the GET stream was rejected as unauthorized, it is opened again after a request has succeeded.
+        """
         if request.method != "initialize":
             self._confirmed_session_id = self._session_id
             if self._is_stream_unauthorized and self._stream_reopen_count < _MAX_SILENT_STREAMS:
@@ -300,7 +303,7 @@ class HttpChannel:
         """Return whether an error response means that the server no longer knows the session.
 
         The specification requires status 404. Common servers instead send 400 with the text "No valid session ID" or,
-        after a restart, "Server not initialized". Such a response counts only if an earlier request in the session
+        after a restart, "Server not initialized". Status 400 counts only if an earlier request in the session
         succeeded, or if another session has been opened since.
         """
         refusal = body[:4096].lower()
@@ -312,14 +315,14 @@ class HttpChannel:
         return bool(session) and (status == 404 or is_named)
 
     def is_current_session(self, session: str) -> bool:
-        """Return whether messages that belong to *session* can still be answered; "" means that there is none."""
+        """Return whether *session* is the current session, and has not expired; always True if it is ""."""
         return not session or (session == self._session_id and session != self._expired_session_id)
 
     def expire_session(self, session: str) -> SessionExpired:
         """Record that the server no longer knows a session, and return the error to raise.
 
         The caller can then open a new session on this channel. Until then, requests still contain the old session id:
-        without an id, they would be rejected for another reason, which would hide that the session has expired.
+        without an id, the server would reject them with an error that does not mean that the session has expired.
         """
         if session == self._session_id:  # otherwise, this is a late response in a session that was already replaced
             self._expired_session_id = session
@@ -340,8 +343,8 @@ class HttpChannel:
     async def resume(self, last_id: str, session: str) -> HttpResponse | None:
         """Request the events of *session* that follow the event *last_id*, using GET.
 
-        Returns None if another session has been opened, because its events may have the same ids, or if streams cannot
-        be resumed, which is always the case in protocol revision 2026-07-28 and later.
+        Returns None if this is not possible: if another session has been opened, whose events may have the same ids, if
+        *last_id* cannot be sent in a header, or in protocol revision 2026-07-28 and later.
         """
         if session not in ("", self._session_id):
             return None
@@ -355,7 +358,7 @@ class HttpChannel:
             self._tasks.start_soon(self._cancel, request)
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle the end of an exchange; its request can no longer be cancelled."""
+        """Handle the end of an exchange whose request has been answered or refused, and need not be cancelled."""
         self._in_flight.pop(request.id, None)
         if self._request_done is not None:
             self._request_done.set()
@@ -484,7 +487,8 @@ class HttpChannel:
     async def _run_get_stream(self, scope: anyio.CancelScope) -> None:
         """Read the GET stream, and reopen it with increasing delays when it ends.
 
-        Returns if the server has no GET stream or keeps closing it early, and after any error except ConnectionLost.
+        Returns if the server has no GET stream or repeatedly closes it soon after it was opened, and after any error
+        except ConnectionLost.
         """
         silent, decoder = 0, EventDecoder(self.message_limit)
         with scope:

@@ -211,8 +211,8 @@ _GROUP_LIMIT = 2**31
 class Watchdog:
     """Handle to the watchdog process, which starts with the first process group and exits with mcphost.
 
-    If *folder* is given, groups are also recorded in a file in that folder. When the first group is recorded, the
-    groups left behind by killed mcphost processes are ended.
+    If *folder* is given, groups are also recorded in a file in that folder. When this first happens, the groups that
+    killed mcphost processes left behind are ended.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -251,8 +251,8 @@ class Watchdog:
     def _start(self) -> None:
         """Start the watchdog process; end it again if `close` was called while it was starting.
 
-        This runs in a thread. It stores the process itself, because the thread's result would be lost if asyncio
-        cancelled the waiting task.
+        This runs in a thread. It sets `_process` instead of returning the process, because the result would be lost if
+        the task that waits for the thread were cancelled.
         """
         process = _start_shell()
         with self._process_lock:
