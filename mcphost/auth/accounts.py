@@ -184,9 +184,10 @@ class Account(Struct, frozen=True, kw_only=True):
         return self.expires - (time.time() if now is None else now)
 
     def has_future_issue(self, now: float | None = None) -> bool:
-        """Return whether the token seems to be issued in the future: the clock was set back, and its age is unknown.
+        """Return whether the token seems to be issued in the future, which means that the clock was set back.
 
-        *now* is the wall-clock time in seconds since 1970. The result is False if `monotonic_expiry` is known.
+        The token's age is then unknown. *now* is the wall-clock time in seconds since 1970. The result is False if
+        `monotonic_expiry` is known.
         """
         return not self.monotonic_expiry and self.issued - (time.time() if now is None else now) > CLOCK_SLACK
 
@@ -245,8 +246,8 @@ class AccountIndexContent(Struct, frozen=True):
 class AccountIndex:
     """The index file of stored accounts, shared by all mcphost processes.
 
-    Each change is made under a file lock, after reading the file again. An unreadable file is never overwritten; a
-    damaged one is renamed first. *warn* receives messages about such files.
+    Each change is made under a file lock, after reading the file again. A file that cannot be read is never
+    overwritten, and a damaged file is renamed before a new one is written. *warn* receives messages about such files.
     """
 
     def __init__(self, directory: Path, warn: Callable[[str], None] = lambda text: None) -> None:

@@ -50,9 +50,8 @@ class AuthorizationResponse(Struct, frozen=True):
 def parse_authorization_response(url: str) -> AuthorizationResponse:
     """Parse the parameters of a redirect URL, or of its query string alone.
 
-    The values are not registered for redaction here, because any web page can send a response and could
-    otherwise choose text that is then redacted in all output. `auth.interactive_sign_in` registers the values
-    that it accepts.
+    The values are not registered for redaction here: any web page can send a response, and could otherwise make
+    mcphost redact arbitrary text in all output. `auth.interactive_sign_in` registers the code of the accepted response.
     """
     text = url.strip()[:MAX_REQUEST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]

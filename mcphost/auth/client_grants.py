@@ -56,9 +56,9 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
     """Fetch a token with *grant* and return it as a `StoredSignIn`, without storing it.
 
-    *challenge* is the authorization challenge of the server. The issuer must be configured, because the user
-    does not confirm where the credentials are sent. Otherwise, a server could name its own authorization server
-    and receive credentials that are intended for another issuer.
+    *challenge* is the authorization challenge of the server. Credentials are sent only to the configured issuer:
+    no user confirms where they are sent, so a server could otherwise name its own authorization server and receive
+    credentials that are intended for another.
 
     Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes or ConfigError.
     """
@@ -114,8 +114,8 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 def _check_resource(grant: ClientGrant, resource: str) -> None:
     """Raise UntrustedMetadata if *resource* is neither the server's URL nor the configured resource.
 
-    During an interactive sign-in, the user would be warned that the token is also valid for other servers on
-    the same host. Here, there is no user to warn.
+    A token for a wider resource is also valid for other servers on the same host. An interactive sign-in warns the
+    user of this, which is not possible here.
     """
     accepted = {canonical_url(url).rstrip("/") for url in (grant.target.url, grant.resource) if url}
     if canonical_url(resource).rstrip("/") not in accepted:

@@ -80,9 +80,9 @@ class ProtectedResource(Struct, frozen=True):
     metadata_url: str = ""
 
     def with_issuer(self, issuer: str) -> "ProtectedResource":
-        """Return a copy with the configured *issuer* if the server has no metadata; otherwise, return `self`.
+        """Return a copy whose only issuer is *issuer*, the configured one, if the server has no metadata.
 
-        An *issuer* of "" means that none is configured.
+        Return `self` if the server has metadata, or if *issuer* is "", which means that none is configured.
         """
         applies = self.is_legacy and issuer and issuer not in self.issuers
         return replace(self, issuers=(issuer,), is_legacy=False) if applies else self

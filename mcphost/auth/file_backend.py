@@ -123,7 +123,7 @@ class PassphraseKey(Struct, frozen=True):
 class FileBackend:
     """A SecretBackend that stores secrets unencrypted in a file of mode 0600.
 
-    *warn* receives messages about the file.
+    *warn* receives messages about the file. Only the file of the subclass EncryptedFileBackend can be locked.
     """
 
     is_encrypted = False

@@ -312,10 +312,10 @@ class InteractiveSignIn:
     ) -> StoredSignIn:
         """Sign in, store the tokens with their OAuth client, and return both. Can be cancelled.
 
-        If *is_step_up* is true, the scopes of *previous* are requested in addition to those of *challenge* and
-        *scopes*, unless the issuer has changed. If *is_required* is false, SignInNotRequired is raised for a server
-        without OAuth metadata. If *use_device_code* is true, the user enters a code in a browser on any machine. The
-        user is warned if the issuer differs from *previous_issuer*, the issuer of the last sign-in.
+        *scopes* are requested in addition to those of *challenge* and, if *is_step_up* is true, those of the *previous*
+        sign-in (unless the issuer has changed). If *use_device_code* is true, the user enters a code in a browser on
+        any machine. The user is warned if the issuer differs from *previous_issuer*, the issuer of the last sign-in. If
+        *is_required* is false, SignInNotRequired is raised for a server without OAuth metadata.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
         RegistrationError, TokenError, InvalidScopes.

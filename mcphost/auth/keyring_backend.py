@@ -77,7 +77,7 @@ class SecretBackend(Protocol):
 
 
 class _KeyringCall:
-    """A keyring operation that runs in its own thread, even after the task waiting for it is cancelled."""
+    """A keyring operation in a thread of its own, which continues even if the task that waits for it is cancelled."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.done = anyio.Event()
@@ -107,16 +107,14 @@ class _KeyringCall:
 class KeyringBackend:
     """A SecretBackend for the system keyring.
 
-    The keyring is looked up in a thread on first use, which takes 0.3 s.
+    On first use, a backend of the keyring library is selected in a thread, which takes 0.3 s.
 
-    Only one operation runs at a time across all mcphost processes of a login session. Concurrent operations
-    make gnome-keyring 42 temporarily lose its collection, or abort and restart locked. (With six processes
-    reading and writing constantly, this happened within a minute; with the lock, it never did.)
+    A lock file ensures that only one operation runs at a time across all mcphost processes of a login session.
+    Concurrent operations make gnome-keyring 42 lose its collection for a while, or crash and restart locked.
 
-    An operation that fails immediately is retried, unless the previous operation failed on every attempt. While
-    an operation has been running for more than *timeout* seconds, other operations fail immediately, so a
-    keyring that is still locked causes no further delays. The keyring can be used as soon as the user unlocks
-    it.
+    An operation that fails immediately is retried, unless the previous operation failed despite its retries. If an
+    operation takes longer than *timeout* seconds, for example because the keyring is locked, further operations fail
+    immediately until it ends. Once the user has unlocked the keyring, it can be used again.
     """
 
     def __init__(self, find_backend: Callable[[], Any] | None = None, timeout: float = CALL_TIMEOUT) -> None:

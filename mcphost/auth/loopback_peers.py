@@ -45,9 +45,9 @@ def accepted_uids(environ: Mapping[str, str]) -> frozenset[int]:
 def is_refused_connection(server: Endpoint, client: Endpoint) -> bool:
     """Return whether a connection that this process has accepted at *server* must be refused.
 
-    A connection is refused if it comes from another user; see `is_foreign_connection`. There is one exception:
-    if this process runs as root in a container, no connection is refused. The container may share the network
-    of its host, where the same user has a different user id.
+    A connection is refused if it comes from another user; see `is_foreign_connection`. However, if this process runs
+    as root in a container, no connection is refused, because the user may have a different user id outside of the
+    container.
     """
     if os.getuid() == 0 and is_in_container(os.environ):
         return False

@@ -1,9 +1,9 @@
 """OAuth authorization for one server: request headers, token refresh, sign-in and sign-out.
 
-`headers` and `recover` never ask the user. If the user must act, the task that sent the request calls `sign_in`,
-without a timeout. At most one sign-in runs for a server at a time, and no lock is held while requests run. To find out
-whether another task has signed in since a request was sent, the Authorization header of the rejected request is
-compared with the current one.
+`headers` and `recover` never ask the user. If the user must act, the task that sent the request calls `sign_in`, which
+has no time limit of its own. At most one sign-in runs for a server at a time, and no lock is held while requests run.
+If the Authorization header of a rejected request differs from the current one, another task has signed in since, and
+the request only needs to be sent again.
 """
 
 import hashlib
@@ -210,17 +210,17 @@ class OAuthProvider:
     async def sign_in_for_session(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in, like `sign_in`, for a request that an open session sends.
 
-        A server can cause such requests. After a failed sign-in, the user is therefore not asked again for some time:
-        the error of the failed sign-in is raised instead (see SignInPause).
+        The server can cause such requests, for example by announcing changes. After a failed sign-in, the user is
+        therefore not asked again for some time; the same error is raised again instead (see SignInPause).
         """
         await self._sign_in(refusal, attempt, is_paused=True)
 
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in after a request was rejected with *refusal*, a 401 or 403 response.
 
-        The caller can then send the request again. *attempt* counts the sign-ins caused by one user action,
-        starting at 1. If the task that is signing in is cancelled, another task that is waiting for the result
-        starts a new sign-in. Raises SignInRequired.
+        The caller can then send the request again. *attempt* is the number of times that the request has been
+        rejected, starting with 1; it is limited. If the task that is signing in is cancelled, another task that is
+        waiting for the result starts a new sign-in. Raises SignInRequired.
         """
         await self._sign_in(refusal, attempt, is_paused=False)
 
@@ -282,10 +282,10 @@ class OAuthProvider:
         return not shared_sign_in.is_cancelled
 
     async def _join_running_sign_ins(self, scopes: tuple[str, ...]) -> StoredSignIn | None:
-        """Wait for sign-ins in other tasks; return the result, or None if none of them requested *scopes*.
+        """Wait for sign-ins in other tasks; return the result of one that requested *scopes*, or None.
 
-        If it returns None, no sign-in runs, and nothing was awaited since the last one ended, so the caller can start
-        its own. Raises SignInRequired.
+        None means that no sign-in is running now. The caller can then start its own, if it does not await anything else
+        before. Raises SignInRequired.
         """
         while self._shared_sign_in is not None:
             has_joined = await self._join_sign_in(self._shared_sign_in)
@@ -492,9 +492,9 @@ class OAuthProvider:
     async def forget_client(self) -> bool:
         """Delete the OAuth client that the next sign-in to the server would use; that sign-in registers a new one.
 
-        Returns whether there was a client. Raises SignInRequired if the issuers cannot be discovered. Raises UsageError
-        if an account on another server was signed in with the same issuer. Otherwise, a server could name any issuer in
-        its metadata, and mcphost would delete a client that belongs to another server.
+        Returns whether there was a client. Raises SignInRequired if the issuers cannot be discovered, and UsageError if
+        the client is also used for an account on another server. Without this check, a server could name any issuer in
+        its metadata, so that mcphost would delete the client of another server.
         """
         challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))

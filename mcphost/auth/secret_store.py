@@ -50,11 +50,12 @@ class SecretStorageInteraction(Protocol):
 class SecretStorage:
     """The places where secrets can be stored, and the place in use.
 
-    *directory* is where files with secrets are stored; None disables storage in files. If *interaction* is None,
-    the user is never asked. *configured_place* is the place that the user configured. If it is "", the keyring is
-    used, and the user is asked for another place when the keyring fails. If *can_ask_place* is False, the user is
-    asked only for passphrases. *save_choice* writes the chosen place to the configuration and returns a message
-    about it.
+    - *directory*: the folder for files with secrets; None disables storage in files.
+    - *configured_place*: the place that the user configured. If it is "", the keyring is used, and the user is asked
+      for another place when the keyring fails.
+    - *interaction*: asks the user for a place or a passphrase; if it is None, the user is never asked.
+    - *can_ask_place*: if this is False, the user is asked only for passphrases.
+    - *save_choice*: writes the place that the user chose to the configuration, and returns a message about it.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class SecretStorage:
     def is_encrypted_file_locked(self) -> bool:
         """Whether the passphrase of the encrypted file has not been entered yet in this process.
 
-        This does not depend on `place`, where new secrets are stored. False if storage in files is disabled.
+        It can contain secrets even if new secrets are stored in another `place`. False if storage in files is disabled.
         """
         return self._encrypted is not None and not self._encrypted.is_unlocked
 
@@ -234,9 +235,9 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
 class NamedSecrets:
     """Backend for the secrets of servers and models: the keyring, or the plain-text file in *directory*.
 
-    A reference to a secret is looked up in both places. Storing or removing a secret therefore also removes a copy that
-    a previous configuration left in the other place. *warn* receives messages about the file, and about copies that
-    could not be removed.
+    References such as `${keyring:NAME}` are looked up in both places (see `resolve_reference`). Storing or removing a
+    secret therefore also removes a copy that a previous configuration left in the other place. *warn* receives messages
+    about the file, and about copies that could not be removed.
     """
 
     def __init__(
@@ -270,10 +271,9 @@ class NamedSecrets:
         return await self._file.get(name) if secret is None else secret
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret, and remove any copy of it from the place that is not in use.
+        """Store or replace the secret, and remove any copy of it from the other place (the keyring or the file).
 
-        The two places are the keyring and the file. If secrets are stored in the file, and the keyring cannot be
-        read, a copy in the keyring is not removed.
+        A copy in a keyring that cannot be read is not removed.
         """
         await self._used.set(name, secret)
         if self._is_file:

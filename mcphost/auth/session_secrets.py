@@ -20,8 +20,8 @@ class SessionSecrets:
     stored secret with the same name. *open_storage* is called on first use and returns the backend: the keyring or
     the file that the user chose.
 
-    `get`, `set` and `delete` raise McpHostError if the backend cannot be used. However, while any secret is in
-    memory, `get` treats a backend that cannot be read as empty.
+    `get`, `set` and `delete` raise McpHostError if the backend cannot be used. However, while any secret is in memory,
+    the user already knows about the problem, and `get` treats a backend that cannot be read as empty.
     """
 
     def __init__(self, open_storage: "Callable[[], SecretBackend]", place: str = "keyring") -> None:

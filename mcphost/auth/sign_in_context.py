@@ -123,18 +123,18 @@ def sign_in_warnings(
     previous_issuer: str = "",
     token_endpoint: str = "",
 ) -> tuple[str, ...]:
-    """Return warnings about the sign-in page *url*, the *resource* and a change of the issuer.
+    """Return the warnings to show with the sign-in page *url*.
 
     The user is warned in three cases:
 
-    - The sign-in page *url* does not belong to *issuer*. A malicious issuer can name another issuer's endpoint to
-      obtain the codes issued there (a mix-up attack, RFC 9700, section 4.4). If the user enters a device code
-      (*has_code*), the issuer can pass on a code that was issued to another program (RFC 8628, section 5.4). The
-      warning names the risk that applies. If *issuer* is only a path on its host, the rules are stricter: the page must
-      not be on a subdomain, and must be on the same host as *token_endpoint*, which receives the code.
+    - The page is on another host than *issuer*, and not on a subdomain of it. A malicious issuer can send the user to
+      the page of another issuer to obtain the code issued there (a mix-up attack, RFC 9700, section 4.4). If the user
+      enters a device code (*has_code*), it can show a code that was issued to another program (RFC 8628, section 5.4).
+      If *issuer* has a path, the host may be shared by several issuers. Then, the user is warned of a page on a
+      subdomain, too, or on another host than *token_endpoint*, which receives the code.
     - The *resource* covers more than the MCP server at *server_url*.
-    - The issuer of the last sign-in, *previous_issuer*, differs from *issuer* ("" means that there was none). An
-      attacker who has taken over the server can name an issuer that imitates the previous one.
+    - *issuer* differs from *previous_issuer*, the issuer of the last sign-in ("" if there was none). An attacker who
+      has taken over the server can name an issuer that imitates the previous one.
     """
     warnings: list[str] = []
     if previous_issuer not in ("", issuer):
@@ -396,7 +396,7 @@ class SignInContext:
     async def _find_account_in_use(self) -> str:
         """Return the display name of the selected account if the user is signed in to it and now signs in to another.
 
-        Returns "" in all other cases, and if the server's configuration sets the account to use.
+        Returns "" in all other cases, for example if the server's configuration sets the account to use.
         """
         target = self.target
         chosen = await self._token_store.chosen_account(target.canonical_url)

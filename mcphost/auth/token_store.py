@@ -142,9 +142,9 @@ class TokenStore:
         """Return the tokens for a server URL and account name, or None if none are stored.
 
         If *reload* is true, the storage is read again. If the storage cannot be read, the user is warned once, and the
-        tokens in memory are returned. However, McpHostError is raised if *is_strict* is true, or if *reload* is true
-        and another process has stored newer tokens: refreshing with the older token in memory could then revoke the
-        tokens of both processes (RFC 9700, section 4.14.2).
+        tokens in memory are returned, with two exceptions. McpHostError is raised if *is_strict* is true. It is also
+        raised if *reload* is true and another process has stored newer tokens, because a refresh with the older token
+        in memory could revoke the tokens of both processes (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:
             if self._sign_ins[name].identity == _identify(url, account):
@@ -301,12 +301,12 @@ class TokenStore:
     async def prepare_storage(self, required_for: str = "") -> None:
         """Unlock or test the secret storage before a sign-in, so that no prompt interrupts the sign-in.
 
-        If the keyring fails this test, storing the tokens later makes only one attempt (see KeyringBackend).
+        *required_for* is the name of a server whose tokens must not be lost when mcphost quits, or "". For such a
+        server, SignInRequired is raised if the storage cannot be used and the user cannot be asked for another place. A
+        keyring that only needs to be unlocked is accepted, and so is the place "session" (memory only), which the user
+        configured. No other errors are raised.
 
-        *required_for* is the name of a server whose tokens must be stored permanently, or "". For such a server,
-        SignInRequired is raised if the tokens cannot be stored and the user cannot be asked for another place. There is
-        one exception: if the user configured the place "session", tokens are kept in memory. Otherwise, this method
-        never raises.
+        If the keyring fails this test, storing the tokens later makes only one attempt (see KeyringBackend).
         """
         storage = self.storage
         backend = storage.get_backend(storage.place)
@@ -424,7 +424,7 @@ class TokenStore:
     async def take_sign_in_turn(self, url: str, account: str = "") -> AsyncGenerator[bool]:
         """Let only one sign-in to an account run at a time in this process; yield whether another one was running.
 
-        Two configured servers with the same URL share their accounts, so the user need not sign in twice.
+        If it was, the new tokens may also be valid here, because servers with the same URL share their accounts.
         """
         turn = self._sign_in_turns.setdefault(_identify(url, account), anyio.Lock())
         has_waited = turn.locked()
@@ -435,7 +435,7 @@ class TokenStore:
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
         """Hold the inter-process lock on an account's stored tokens. Raises McpHostError after a timeout.
 
-        The query of *url* may have been replaced; see `hide_query`.
+        The lock is the same for a URL and for the result of `hide_query` for this URL.
         """
         if self._directory is None:
             yield

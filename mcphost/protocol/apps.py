@@ -23,10 +23,11 @@ _LOCAL_DOMAINS = frozenset({"localhost", "localdomain"})
 
 
 class ToolPage(Struct, frozen=True):
-    """The page settings in a tool's definition: the URI of the page, and who may call the tool.
+    """The settings for MCP Apps in a tool's definition.
 
-    `resource_uri` is the ui:// URI of the page, or "" if the tool has none. If the definition has a page that cannot be
-    used, `fault` is the reason; otherwise, it is "".
+    - `resource_uri`: the ui:// URI of the tool's page, or "" if the tool has no page that can be used.
+    - `for_model`, `for_pages`: whether the model may call the tool, and whether pages may.
+    - `fault`: why the page in the definition cannot be used, or "" if there is no such problem.
     """
 
     resource_uri: str = ""
@@ -53,9 +54,9 @@ DEFAULT_TOOL_PAGE = ToolPage()
 
 
 def parse_tool_page(definition: bytes | Raw) -> ToolPage:
-    """Return the page settings in a tool's definition; an invalid setting is ignored.
+    """Return the settings for MCP Apps in a tool's definition; an invalid setting is treated as absent.
 
-    If `visibility` is absent or not a list, both the model and pages may call the tool.
+    If `visibility` is absent, both the model and pages may call the tool.
     """
     tool = decode_or_none(definition, _ToolWithMeta)
     if tool is None or tool.meta is None:
@@ -167,10 +168,10 @@ def parse_page_origins(meta: bytes | Raw) -> PageOrigins:
 
 
 def _select_origins(values: object, left_out: list[str]) -> tuple[str, ...]:
-    """Return the origins in *values*; append all others to *left_out*.
+    """Return the allowed origins in *values*; append all other values to *left_out*.
 
-    An origin is https or wss with a host of at least two labels, so that neither a whole scheme nor this machine can
-    be allowed.
+    An allowed origin has the scheme https or wss, and a host of at least two labels. A value such as `https:` or
+    `https://localhost` would allow connections to any host or to this machine.
     """
     kept: list[str] = []
     for value in cast("list[Any]", values) if isinstance(values, list) else ():

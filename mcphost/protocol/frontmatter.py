@@ -66,8 +66,8 @@ def parse_frontmatter(document: str) -> dict[str, Any]:
 def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
     """Return the path of the first field in which *parsed* and *expected* differ, or "" if they are equal.
 
-    *where* is the path of *parsed* and *expected* themselves. A PlainScalar is equal to every value that its text
-    represents in any version of YAML.
+    *where* is the path of the two values within the front matter, to which the names of nested fields are appended. A
+    PlainScalar is equal to every value that its text represents in any version of YAML.
     """
     if isinstance(parsed, dict) and isinstance(expected, dict):
         parsed_value, expected_value = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)

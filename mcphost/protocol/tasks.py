@@ -29,11 +29,11 @@ ID_LIMIT = 1_000
 
 
 class Task(Result, frozen=True):
-    """A task on a server or the client, with the members of both versions; durations are in milliseconds.
+    """The state of a task on a server or the client; durations are in milliseconds.
 
-    The two versions are the tasks of revision 2025-11-25 and the tasks extension. `result`, `error` and
-    `input_requests` exist only in the extension, when the status is "completed", "failed" and "input_required",
-    respectively.
+    Revision 2025-11-25 defines `ttl` and `poll_interval`, the tasks extension `ttl_ms` and `poll_interval_ms`. Only the
+    extension has `result` (of a completed task), `error` (of a failed task) and `input_requests` (of a task that
+    requires input).
     """
 
     task_id: str = ""
