@@ -134,8 +134,9 @@ class DiscoverySummary(Struct, frozen=True, kw_only=True):
 class Account(Struct, frozen=True, kw_only=True):
     """An account on one MCP server, without its secrets.
 
-    `url` is the server's URL as returned by `hide_query`. `account` is the name that the user gave the account, or
-    "" for the default account; `expires` is when the access token expires, in seconds since 1970, or 0 if unknown.
+    - `url`: the server's URL as returned by `hide_query`.
+    - `account`: the name that the user gave the account, or "" for the default account.
+    - `expires`: when the access token expires, in seconds since 1970; 0 if unknown.
     """
 
     server: str
@@ -320,7 +321,7 @@ class AccountIndex:
     async def _write(self, content: AccountIndexContent) -> None:
         """Write the index file.
 
-        Raises OSError, including when the content is too large for `read` to accept.
+        Raises OSError if the file cannot be written, or if it would be too large for `read`.
         """
         raw = encode(content)
         if len(raw) > _MAX_BYTES:

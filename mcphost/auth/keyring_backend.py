@@ -1,4 +1,4 @@
-"""Storage of secrets in the system keyring, or in memory for this run.
+"""Storage of secrets in the system keyring.
 
 For storage in files, see `auth.file_backend`. The keyring library accepts any installed backend, even one that writes
 plain text files (such as keyrings.alt). Therefore, this module selects the backend itself, from those that encrypt

@@ -152,9 +152,9 @@ class OAuthRegistry:
         self.discard_providers(server)
 
     async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
-        """Sign out of the account that the provider *oauth* uses, without switching to another account.
+        """Sign out of the account that the provider *oauth* uses; return whether its tokens were revoked.
 
-        Returns whether the authorization server revoked the tokens.
+        The server is not switched to another stored account.
         """
         _, revoked = await oauth.logout()
         if not server.oauth.account:
@@ -226,9 +226,9 @@ class OAuthRegistry:
     ) -> OAuthProvider:
         """Create a provider that can sign out of a stored account.
 
-        *server* is the configured server with the account's server name, or None if there is none. If its URL has
-        another origin than the account, its settings are not used, because a project may have configured a different
-        server under this name. *proxy_for* returns the proxy for a URL, or "" for none.
+        *server* is the configured server that has the account's server name, if any. Its settings are used only if its
+        URL and the account's have the same origin, because a project may have given this name to a different server.
+        *proxy_for* returns the proxy for a URL, or "" for none.
         """
         if server is not None and url_origin(resolve_target(server).url) != url_origin(account.url):
             server = None

@@ -32,8 +32,9 @@ _MAX_TIMESTAMP = 1e12
 class OAuthClient(Struct, frozen=True):
     """An OAuth client of one authorization server: its id, and how it authenticates.
 
-    `redirect_uri` is the registered redirect URI; "" allows any loopback port. `method` is the authentication method at
-    the token endpoint. `expires` is when the secret expires, in seconds since 1970; 0 means never.
+    - `method`: the authentication method at the token endpoint.
+    - `redirect_uri`: the registered redirect URI; "" allows any loopback port.
+    - `expires`: when the secret expires, in seconds since 1970; 0 means never.
     """
 
     issuer: str

@@ -31,10 +31,13 @@ class SecretStorageInteraction(Protocol):
     ) -> tuple[str, str]:
         """Ask where to store tokens when the keyring cannot be used; return the place and the passphrase.
 
-        The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has
-        signed in to; *reason* is why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of the
-        unencrypted and the encrypted file. *is_new* means that the encrypted file does not exist yet, so the user
-        chooses its passphrase. *note* says what was wrong with the user's previous input, or is "" the first time.
+        The passphrase is "" unless the place is the encrypted file.
+
+        - *servers*: the servers whose tokens need to be stored.
+        - *reason*: why the keyring cannot be used.
+        - *plain_file*, *sealed_file*: the paths of the unencrypted and the encrypted file.
+        - *is_new*: whether the encrypted file does not exist yet, so that the user chooses its passphrase.
+        - *note*: what was wrong with the user's previous input; "" the first time.
         """
         ...
 

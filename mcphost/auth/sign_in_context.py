@@ -91,10 +91,12 @@ class SignInInteraction(Protocol):
     ) -> str | None:
         """Show the sign-in URL and wait for the user.
 
-        Return None if the user declines, "" if the browser will deliver the response, or the redirect URL that the user
-        pasted. If *code* is not "", the user enters it at the URL, on any device. *note* says what was wrong with the
-        user's previous answer. *terms* are further details to show, such as the time limit and any warnings. The call
-        is cancelled if the browser delivers the response first.
+        Return None if the user declines, the redirect URL if the user pastes it, or "" if the browser will deliver the
+        response. The call is cancelled when the browser delivers the response.
+
+        - *code*: a code to enter at the URL, on any device; "" if the user signs in without one.
+        - *note*: what was wrong with the user's previous answer, or "".
+        - *terms*: further details to show, such as the time limit and any warnings.
         """
         ...
 

@@ -217,8 +217,8 @@ class TokenStore:
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
         """Delete the tokens of an account and return them, or return None if none are stored.
 
-        If *only* is given, the stored tokens are deleted only if they are the same as the tokens in *only*. If *only*
-        is not given and the stored tokens cannot be read, McpHostError is raised, and the tokens are kept.
+        If *only* is given, and the stored tokens differ from those in *only* or cannot be read, nothing is deleted. If
+        *only* is not given, and the stored tokens cannot be read, McpHostError is raised, and nothing is deleted.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -346,9 +346,9 @@ class TokenStore:
         return self.storage.encrypted_path if any(entry.place == "encrypted" for entry in stored) else ""
 
     async def store_pending(self) -> None:
-        """Ask where to store the tokens that could not be stored, and store them there.
+        """Store the tokens that could not be stored, after asking the user for another place or for the passphrase.
 
-        If this is cancelled, the tokens stay in memory.
+        If the user declines, or if this is cancelled, the tokens stay in memory.
         """
         async with self._settle_lock:
             pending = [self._sign_ins[name] for name in self._unsaved if name in self._sign_ins]

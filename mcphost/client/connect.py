@@ -48,7 +48,7 @@ _MAX_QUOTED_LINE = 200
 
 
 class NullEraStore:
-    """An EraStore that stores nothing, so every connection must find out the server's protocol era.
+    """An EraStore that stores nothing, so that each connection determines the server's protocol era again.
 
     The protocol eras are handshake (revisions before 2026-07-28) and stateless (later revisions).
     """

@@ -117,8 +117,8 @@ def _hint(code: int, method: str, data: Any) -> str:
 def _join_names(data: Any, member: str) -> str:
     """Return the names found in `data[member]` of an error, separated by commas, or "" if there are none.
 
-    The value is a list of names, or an object whose keys are names. If the value of a key is an object with keys of
-    its own, such as `{"a": {"b": {}}}`, the names of the nested keys are returned as "a.b".
+    The value is a list of names, or an object whose keys are names. For a nested object such as `{"a": {"b": {}}}`, the
+    name "a.b" is returned.
     """
     value: Any = as_object(data).get(member)
     names: list[str] = []

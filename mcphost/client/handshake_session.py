@@ -80,7 +80,7 @@ class Keepalive:
         """Create a keepalive; `run` starts it.
 
         *interval* is in seconds. *renew* is called if the HTTP session has expired. It must open a new session or, if
-        that fails, abort the connection.
+        that fails, abort the connection and raise ConnectionLost.
         """
         self._sender = sender
         self._observer = observer

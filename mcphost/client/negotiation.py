@@ -217,9 +217,9 @@ class Negotiation:
     async def _initialize_after_probe(self) -> ServerFacts:
         """Send `initialize` after the probe has failed, and return the facts that the server declared.
 
-        If `initialize` is rejected and the probe timed out, the probe is repeated. If no attempt succeeds, the
-        error of `initialize` is raised. However, if that error is an HTTP status, a StartupError that describes all
-        attempts is raised instead.
+        If `initialize` is rejected, and the probe failed because of a timeout, the probe is sent again: the server may
+        only have been slow to start. If no attempt succeeds, the error of `initialize` is raised or, if it is an HTTP
+        status, a StartupError that describes all attempts.
         """
         try:
             return await self.initialize()

@@ -49,9 +49,9 @@ MIN_INTERVAL = 0.1
 class ProgressThrottle:
     """Throttle that passes on at most ten progress notifications per second for one request.
 
-    The progress value must increase (basic/utilities/progress). A notification whose value does not increase is
-    passed on only if its message or total is new; its value is then replaced with the highest value so far, so that
-    progress bars never move backwards.
+    The progress value must increase (basic/utilities/progress). A notification whose value does not increase is dropped
+    unless its message or total is new. In that case, it is passed on with the highest value so far, so that progress
+    bars never move backwards.
     """
 
     __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")
@@ -232,8 +232,8 @@ def _ignore_end(number: int) -> None:
 class RequestSender:
     """Sender for the requests of one session over a channel.
 
-    *on_unsolicited* receives messages that arrive together with a response, but are neither the response nor
-    notifications about its request. *warn* receives a message if a busy server delays a request.
+    *on_unsolicited* receives messages that arrive on the stream of a response but do not belong to its request, such as
+    requests from the server. *warn* receives a message if a busy server delays a request.
     """
 
     def __init__(

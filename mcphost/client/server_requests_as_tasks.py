@@ -112,7 +112,7 @@ class _ServerTask:
 
 
 class ServerTaskRunner:
-    """Runner for the tasks that one server has requested; the tasks end with the HTTP session or the connection.
+    """Runner for one server's requests that run as tasks; the tasks end with the HTTP session or the connection.
 
     At most 50 tasks run at a time, with requests of at most 32 MiB in total. At most 50 finished tasks, with results of
     at most 16 MiB in total, are kept for up to an hour. *capabilities* are the declared client capabilities.

@@ -79,11 +79,11 @@ class Session(Protocol):
     ) -> R:
         """Send one request and return its result.
 
-        *deadline* is a time limit in seconds; None means the configured limit, which progress notifications extend
-        up to a maximum. *on_notification* receives progress and log messages about the request, and a
-        TaskStatusNotification if the server runs a tool call as a task; it is called on the event loop and must not
-        block. *before_send* is awaited directly before each attempt to send the request, and may raise an error to
-        prevent it.
+        - *deadline*: a time limit in seconds. None means the configured limit, which progress notifications extend up
+          to a maximum.
+        - *on_notification*: receives progress and log messages about the request, and a TaskStatusNotification if the
+          server runs a tool call as a task. It is called on the event loop and must not block.
+        - *before_send*: awaited directly before each attempt to send the request; may raise an error to prevent it.
 
         If the caller is cancelled, the server is notified. Raises UnsupportedCapability (nothing was sent),
         RequestRefused, RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds or ConsentDenied.

@@ -124,8 +124,8 @@ class ReadForPage(ReadPage, frozen=True):
 class PageOrigins(Struct, frozen=True):
     """The origins that a page may load from and connect to, as declared by its server.
 
-    The fields are the lists of `McpUiResourceCsp`: `connect` is `connectDomains`, and so on. `left_out` contains the
-    entries that are not allowed, because they are not https or wss origins.
+    The first four fields are the lists of `McpUiResourceCsp`: `connect` is `connectDomains`, and so on. `left_out`
+    contains the entries that are not allowed, for example because they are not https or wss origins.
     """
 
     connect: tuple[str, ...] = ()

@@ -210,10 +210,10 @@ def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
 
 
 def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
-    """Parse a large response without decoding the result; return None if it must be parsed normally.
+    """Parse a large response without reading its result; return None if this is not possible.
 
-    The text before and after the result is matched with regular expressions, because scanning for the end of a large
-    result would take as long as decoding it. An invalid result raises an error later, when it is decoded.
+    Regular expressions match only the text before and after the result, because searching for the end of a large result
+    would take as long as decoding it. An invalid result is therefore found only later, when it is decoded.
     """
     if (head := _RESPONSE_HEAD.match(line)) is not None:
         tail = _RESPONSE_END.search(line, len(line) - 8)
@@ -239,7 +239,7 @@ def split_batch(line: bytes) -> list[Raw]:
 def split_batch_in_steps(line: bytes) -> Generator[None, None, list[Raw]]:
     """Split a JSON-RPC batch as `split_batch` does, but yield every few milliseconds.
 
-    The messages are counted before they are decoded, because each of them becomes an object.
+    The number of messages is checked before they are decoded, because decoding creates an object for each of them.
     """
     if (yield from find_item_end(line, BATCH_LIMIT)) >= 0:
         raise MalformedMessage(f"A batch of more than {BATCH_LIMIT:,} messages is not read.")
@@ -250,9 +250,9 @@ def split_batch_in_steps(line: bytes) -> Generator[None, None, list[Raw]]:
 
 
 def _detach(raw: Raw, size: int) -> Raw:
-    """Copy *raw* if it is much shorter than the line that contains it, so that the line can be freed.
+    """Return a copy of *raw* if it is much shorter than the line that it is part of; otherwise, return *raw*.
 
-    Otherwise, return *raw* itself. *size* is the size of the line in bytes.
+    *raw* itself would keep the whole line in memory. *size* is the size of the line in bytes.
     """
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 

@@ -46,7 +46,7 @@ class PostChannel(Protocol):
     async def request(
         self, verb: str, body: bytes, headers: Mapping[str, str], *, is_repeatable: bool = True
     ) -> HttpResponse:
-        """Send an HTTP request and return the response, regardless of its status.
+        """Send an HTTP request; see `HttpClient.request`.
 
         *is_repeatable* is False if the server must not handle the request twice.
         """

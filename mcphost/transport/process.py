@@ -276,7 +276,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._stderr_reader.feed(data)
 
     def _limit_stderr_lines(self, lines: list[bytes]) -> list[bytes]:
-        """Drop the oldest *lines* of error output that exceed the limit; add a line with their number.
+        """Drop the oldest *lines* of error output that exceed the limit; add a line with the number of dropped lines.
 
         The limit is 10,000 lines, plus one for every 14 bytes that the server has written.
         """

@@ -165,7 +165,7 @@ class HttpChannel:
     async def send(self, message: JsonRpcMessage) -> None:
         """Send a notification or response; see `Channel.send`.
 
-        In protocol revision 2026-07-28 and later, this does nothing.
+        In protocol revision 2026-07-28 and later, this does nothing, because clients send only requests.
         """
         if self._is_stateless:
             return

@@ -1,9 +1,10 @@
 """Watchdog: a small process that ends the process groups of the servers if mcphost is killed.
 
 The watchdog reads the group ids from a pipe that only mcphost keeps open. When the pipe closes, it ends the
-remaining groups, first with SIGTERM, and two seconds later with SIGKILL. A parent-death signal would not be
-enough: it does not reach processes that a server starts (as npx does), and it is also sent when a thread
-ends. Most servers exit when their standard input is closed; the watchdog ends those that do not.
+remaining groups, first with SIGTERM, and two seconds later with SIGKILL. A parent-death signal (prctl) would not be
+enough: it does not reach processes that a server starts (as npx does), and it is already sent when the thread
+that started the server ends. Most servers exit when their standard input is closed; the watchdog ends those that
+do not.
 """
 
 import contextlib
