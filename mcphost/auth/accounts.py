@@ -185,7 +185,7 @@ class Account(Struct, frozen=True, kw_only=True):
         return self.expires - (time.time() if now is None else now)
 
     def has_future_issue(self, now: float | None = None) -> bool:
-        """Return whether the token seems to be issued in the future, which means that the clock was set back.
+        """Return whether the token seems to have been issued in the future, because the clock was set back.
 
         The token's age is then unknown. *now* is the wall-clock time in seconds since 1970. The result is False if
         `monotonic_expiry` is known.

@@ -58,7 +58,7 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 
     *challenge* is the authorization challenge of the server. Credentials are sent only to the configured issuer:
     no user confirms where they are sent, so a server could otherwise name its own authorization server and receive
-    credentials that are intended for another.
+    credentials that are intended for another issuer.
 
     Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes or ConfigError.
     """

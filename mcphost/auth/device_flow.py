@@ -45,8 +45,8 @@ _MAX_COMPLETE_URI_LENGTH = 1_000
 class DeviceAuthorization(Struct, frozen=True):
     """A device authorization response (RFC 8628, section 3.2); `expires_in` and `interval` are in seconds.
 
-    `verification_uri_complete` includes the user code and is meant for a QR code; "" means that the server sent none. A
-    user who types the code opens `verification_uri` instead (section 5.4).
+    A user who types `user_code` opens `verification_uri` (section 5.4). `verification_uri_complete`, which already
+    includes the code, is meant for a QR code; it is "" if the server sent none.
     """
 
     device_code: str

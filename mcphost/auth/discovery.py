@@ -56,8 +56,8 @@ class AuthorizationServerMetadata(Struct, frozen=True):
 class DiscoveredIssuer(Struct, frozen=True):
     """The metadata of an authorization server and the URL that it was loaded from.
 
-    If the server publishes no metadata, the URL is "" and the metadata holds the defaults of protocol revision
-    2025-03-26. `kind` is one of the values of `DiscoverySummary.metadata_kind`.
+    If the authorization server publishes no metadata, `metadata_url` is "", and `metadata` contains the default
+    endpoints of protocol revision 2025-03-26. `kind` is one of the values of `DiscoverySummary.metadata_kind`.
     """
 
     metadata: AuthorizationServerMetadata
@@ -68,8 +68,10 @@ class DiscoveredIssuer(Struct, frozen=True):
 class ProtectedResource(Struct, frozen=True):
     """The result of discovery for an MCP server.
 
-    `identifier` is sent unchanged as the `resource` of authorization and token requests (RFC 8707). `metadata_url` is
-    "" if the server publishes no metadata.
+    - `identifier`: the URI to send unchanged as the `resource` of authorization and token requests (RFC 8707).
+    - `issuers`: the authorization servers to choose from.
+    - `is_legacy`: whether the server publishes no metadata, so that protocol revision 2025-03-26 applies.
+    - `metadata_url`: the URL of the server's metadata, or "" if it publishes none.
     """
 
     identifier: str

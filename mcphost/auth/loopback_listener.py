@@ -1,4 +1,4 @@
-"""Listener on 127.0.0.1 for a browser on this machine."""
+"""Listening socket on 127.0.0.1, to which a browser on this machine connects."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -108,9 +108,9 @@ class OAuthHttpClient:
     ) -> None:
         """Create a client that connects only to hosts that *url_policy* allows.
 
-        *proxy_for* returns the proxy for a URL, or "" for none. *ca_file* is the path of a file with additional
-        certificate authorities, or "" for none. *find_log* returns the server's message log, or None if requests are
-        not logged.
+        - *proxy_for*: returns the proxy for a URL, or "" for none.
+        - *ca_file*: the path of a file with additional certificate authorities, or "" for none.
+        - *find_log*: returns the server's message log, or None if requests are not logged.
         """
         self._find_log = find_log
         self._url_policy = url_policy
@@ -196,7 +196,7 @@ class OAuthHttpClient:
     async def _send(
         self, method: str, url: str, what: str, body: bytes, headers: Mapping[str, str], parameters: Any = None
     ) -> OAuthResponse:
-        """Send a request and add it to the log, if there is one, with the names of its *parameters*."""
+        """Send a request; if requests are logged, add it to the log with the names of its *parameters*."""
         if (log := self._find_log()) is None:
             return await self._send_unlogged(method, url, what, body, headers)
         logged = log.add_oauth_request(method, url, {**_OWN_HEADERS, **headers}.items())

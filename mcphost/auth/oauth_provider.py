@@ -219,8 +219,8 @@ class OAuthProvider:
         """Let the user sign in after a request was rejected with *refusal*, a 401 or 403 response.
 
         The caller can then send the request again. *attempt* is the number of times that the request has been
-        rejected, starting with 1; it is limited. If the task that is signing in is cancelled, another task that is
-        waiting for the result starts a new sign-in. Raises SignInRequired.
+        rejected, starting with 1. If the task that is signing in is cancelled, another task that is waiting for the
+        result starts a new sign-in. Raises SignInRequired, also if *attempt* exceeds a limit.
         """
         await self._sign_in(refusal, attempt, is_paused=False)
 
@@ -284,8 +284,8 @@ class OAuthProvider:
     async def _join_running_sign_ins(self, scopes: tuple[str, ...]) -> StoredSignIn | None:
         """Wait for sign-ins in other tasks; return the result of one that requested *scopes*, or None.
 
-        None means that no sign-in is running now. The caller can then start its own, if it does not await anything else
-        before. Raises SignInRequired.
+        None means that no sign-in is running now. The caller can then start its own, provided that it awaits nothing
+        else first. Raises SignInRequired.
         """
         while self._shared_sign_in is not None:
             has_joined = await self._join_sign_in(self._shared_sign_in)

@@ -131,7 +131,7 @@ def sign_in_warnings(
 
     - The page is on another host than *issuer*, and not on a subdomain of it. A malicious issuer can send the user to
       the page of another issuer to obtain the code issued there (a mix-up attack, RFC 9700, section 4.4). If the user
-      enters a device code (*has_code*), it can show a code that was issued to another program (RFC 8628, section 5.4).
+      enters a device code (*has_code*), the code may have been issued to another program (RFC 8628, section 5.4).
       If *issuer* has a path, the host may be shared by several issuers. Then, the user is warned of a page on a
       subdomain, too, or on another host than *token_endpoint*, which receives the code.
     - The *resource* covers more than the MCP server at *server_url*.

@@ -107,9 +107,9 @@ _REFRESH_TIMEOUT = 10.0
 class TokenStore:
     """Storage of the user's tokens and OAuth clients.
 
-    *directory* holds the index and the lock files; if it is None, nothing is shared with other processes.
-    *storage* is where secrets are kept, either a SecretStorage or a single backend for all of them. *warn* is
-    called with warnings for the user.
+    - *storage*: where secrets are kept, either a SecretStorage or a single backend for all of them.
+    - *directory*: the folder of the index and the lock files; if it is None, nothing is shared with other processes.
+    - *warn*: called with warnings for the user.
     """
 
     def __init__(
@@ -412,7 +412,7 @@ class TokenStore:
         return client is not None
 
     async def delete_client(self, client: OAuthClient) -> None:
-        """Delete a client that the authorization server has deleted, unless another client has replaced it."""
+        """Delete *client* from storage, unless another client of the same issuer has replaced it there."""
         name = make_entry_name("client", client.issuer)
         if (await self.load_client(client.issuer)) not in (None, client):
             return
@@ -424,7 +424,7 @@ class TokenStore:
     async def take_sign_in_turn(self, url: str, account: str = "") -> AsyncGenerator[bool]:
         """Let only one sign-in to an account run at a time in this process; yield whether another one was running.
 
-        If it was, the new tokens may also be valid here, because servers with the same URL share their accounts.
+        If one was, its tokens may serve for this server, too, because servers with the same URL share their accounts.
         """
         turn = self._sign_in_turns.setdefault(_identify(url, account), anyio.Lock())
         has_waited = turn.locked()

@@ -334,7 +334,7 @@ class UrlPolicy:
         return allowed
 
     def _note_addresses(self, host: str, addresses: Sequence[str]) -> None:
-        """Remember the scopes of *addresses*, the addresses of *host*, if *host* is the MCP server's host."""
+        """Record the scopes of the *addresses* of *host* if it is the MCP server's host."""
         if host == self._server_origin[1]:
             self._server_scopes |= {_scope_of(address) for address in addresses} or {"unknown"}
 

@@ -73,9 +73,9 @@ def endpoint_digest(server: ServerConfig) -> str:
 class ClientSessionOpener:
     """A SessionOpener that connects to real servers.
 
-    The `${…}` references in a server's configuration must already be expanded. *message_limit* is in bytes; a server
-    that sends a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller
-    must close it. *accounts* is the OAuth registry; without it, users cannot sign in.
+    The `${…}` references in a server's configuration must already be expanded. A server that sends a message of more
+    than *message_limit* bytes is disconnected. *watchdog*, which the caller must close, ends local servers if this
+    process is killed. *accounts* is the OAuth registry; without it, users cannot sign in.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ class InputHandler(Protocol):
         ...
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
-        """Return the answer, or a ServerRequestRejection."""
+        """Return the result for *request*, or a ServerRequestRejection if the host rejects it."""
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
@@ -214,7 +214,8 @@ MAX_URL_ROUNDS = 3
 class UrlElicitation:
     """Handler of the error "URL elicitation required" (-32042) in response to one request (revision 2025-11-25).
 
-    It asks the user to visit the URLs in the error, at most three times. The request is then sent again.
+    The user is asked to visit the URLs in the error, after which the caller sends the request again. This happens at
+    most three times.
     """
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: InputHandler) -> None:

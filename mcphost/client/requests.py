@@ -86,7 +86,7 @@ class ProgressThrottle:
             self._timer = loop.call_at(self._sent_at + MIN_INTERVAL, self._flush)
 
     def close(self) -> None:
-        """Pass on the delayed notification, if there is one, and ignore all later notifications."""
+        """Pass on the delayed notification, if any, and ignore all later notifications."""
         if self._timer is not None:
             self._timer.cancel()
         if self._pending is not None and not self._closed:

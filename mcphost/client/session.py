@@ -334,7 +334,7 @@ class SessionOpener(Protocol):
 
     @property
     def account_manager(self) -> AccountManager:
-        """The manager of the accounts that are used to open servers."""
+        """The manager of the accounts that this opener uses to connect to servers."""
         ...
 
     def open(

@@ -85,9 +85,10 @@ class StatelessSession:
     ) -> None:
         """Create a session; `serve` runs it.
 
-        *has_parameter_headers* is true for HTTP, where tool arguments can also be sent as headers. *trace* is the trace
-        context that is added to every request (see `client.capabilities`). *credential* returns a digest of the access
-        token; a private result in the cache is used only while this digest stays the same.
+        - *has_parameter_headers*: true for HTTP, where tool arguments can also be sent as headers.
+        - *trace*: the trace context to add to every request (see `capabilities.read_trace_context`).
+        - *credential*: returns a digest of the access token. Private results in the cache are used only while this
+          digest stays the same.
         """
         self._channel = channel
         self._sender = sender

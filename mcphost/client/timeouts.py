@@ -37,7 +37,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """Interface shared by cancel scopes and similar objects, which stop waiting at their `deadline`."""
+    """Interface of cancel scopes and other objects that stop waiting at their `deadline`."""
 
     @property
     def deadline(self) -> float:

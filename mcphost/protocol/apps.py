@@ -91,7 +91,7 @@ class PageContents(WireStruct, frozen=True):
 
 
 class ReadPageResult(CacheableResult, frozen=True):
-    """Result of resources/read with the metadata of each content."""
+    """Result of a resources/read request for a page, including the `_meta` of each content item."""
 
     contents: tuple[PageContents, ...] = ()
 

@@ -185,7 +185,7 @@ class TasksCapability(WireStruct, frozen=True):
 
     @property
     def has_any(self) -> bool:
-        """Whether the server supports any operation that the capability covers."""
+        """Whether the server declared any part of the capability."""
         return self.can_list or self.can_cancel or self.can_run_tools
 
 

@@ -176,7 +176,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def _take_piece(self) -> bytes:
-        """Remove the next piece of the body from the queue, joined with later ones up to 32 KB, and return it."""
+        """Remove and return the next piece of the body, joined with the pieces that follow, up to 32 KB in total."""
         data = self._queue.popleft()
         if self._queue and len(data) < _MAX_PIECE:
             pieces = [data]

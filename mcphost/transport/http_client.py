@@ -458,10 +458,12 @@ def create_client(
 ) -> HttpClient:
     """Create a client for *url* that uses the proxy set in the environment, if any. Raises StartupError.
 
-    *name* is the server's name. *warn* is called with warnings about the server. *authorizer* supplies credentials.
-    *ca_file* contains certificate authorities to trust in addition to the system's, and *ca_digest* is the required
-    SHA-256 of that file. *on_reachability_changed* is called when the server becomes unreachable or reachable
-    again.
+    - *name*: the server's name.
+    - *warn*: called with warnings about the server.
+    - *authorizer*: supplies credentials, or None if only *headers* contain any.
+    - *ca_file*: a file of certificate authorities to trust in addition to the system's.
+    - *ca_digest*: the required SHA-256 of that file in hex, or "" for any.
+    - *on_reachability_changed*: called when the server becomes unreachable, and when it is reachable again.
     """
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts

@@ -41,11 +41,12 @@ class HttpConnectionPool:
     ) -> None:
         """Create a pool; *proxy* is the URL of a proxy, or "" for none.
 
-        If *addresses* is not empty, direct connections are made only to these IP addresses, which the caller has
-        checked, and the host name is not looked up again. TLS still verifies the host name.
+        - *ca_file*: a file of certificate authorities to trust in addition to the system's.
+        - *ca_digest*: the required SHA-256 of *ca_file* in hex, without which no connection is opened; "" for any.
+        - *addresses*: IP addresses of the host that the caller has checked. Direct connections are then made only to
+          these, without another lookup of the host name. TLS still verifies the host name.
 
-        *ca_file* contains certificate authorities to trust in addition to the system's. If *ca_digest* (SHA-256, hex)
-        is given, the file is used only if its content matches. Raises MalformedMessage for an invalid URL.
+        Raises MalformedMessage for an invalid URL.
         """
         self._scheme, self._host, self._port = parse_origin(url)
         self._authority = _authority(self._scheme, self._host, self._port)

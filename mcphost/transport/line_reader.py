@@ -85,8 +85,9 @@ class LineReader:
     ) -> None:
         """Create a reader that passes lines to *handle_line*.
 
-        *pause* and *resume* are called to stop and continue reading from the stream. A line longer than *limit* bytes
-        is dropped, and *on_malformed* is called. *filter_lines* may remove complete lines before they are handled.
+        - *pause*, *resume*: called to stop and to continue reading from the stream.
+        - *limit*: the maximum length of a line in bytes; a longer line is dropped, and *on_malformed* is called.
+        - *filter_lines*: returns the lines to handle, from the lines that have just been completed.
         """
         self._handle_line = handle_line
         self._pause = pause
