@@ -184,9 +184,9 @@ class OAuthRegistry:
         return erased is not None, is_revoked
 
     async def apply_account_choice(self, server: ServerConfig) -> None:
-        """Discard the server's providers if another account has been selected, possibly in another process.
+        """Discard the server's providers if they do not use the account that is selected now.
 
-        Called before connecting.
+        Called before connecting, because another process may have changed the selection.
         """
         providers = [provider for key, provider in self._providers.items() if key[0] == server.name]
         chosen = await self.token_store.chosen_account(make_target(server).canonical_url)

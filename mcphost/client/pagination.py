@@ -160,7 +160,7 @@ _GROUP_BYTES = 192 * 1024
 
 
 class ListEntry(Struct, Generic[T], frozen=True):
-    """A decoded entry of a list, with the original JSON, from which its fingerprint is computed."""
+    """A decoded entry of a list, with its original JSON, from which the host computes a digest to detect changes."""
 
     value: T
     raw: Raw

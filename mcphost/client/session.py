@@ -52,7 +52,8 @@ class ServerFacts(Struct, frozen=True):
 class WatchedChanges(Struct, frozen=True):
     """The changes that a session reports to the host.
 
-    The flags select changes to the lists of tools, prompts and resources; `uris` are the resources to watch.
+    - `tools`, `prompts`, `resources`: whether changes to the list of this name are reported.
+    - `uris`: the resources whose changes are reported.
     """
 
     tools: bool = False

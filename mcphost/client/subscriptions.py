@@ -204,7 +204,7 @@ class Subscriptions:
 class SubscriptionStream:
     """A subscription stream that is reopened when it breaks.
 
-    It replaces the stream *previous*, which is closed when the server accepts the new stream.
+    *previous* is the stream that it replaces, if any. That stream stays open until the server has accepted the new one.
     """
 
     def __init__(

@@ -31,9 +31,9 @@ ID_LIMIT = 1_000
 class Task(Result, frozen=True):
     """The state of a task on a server or the client; durations are in milliseconds.
 
-    Revision 2025-11-25 defines `ttl` and `poll_interval`, the tasks extension `ttl_ms` and `poll_interval_ms`. Only the
-    extension has `result` (of a completed task), `error` (of a failed task) and `input_requests` (of a task that
-    requires input).
+    Revision 2025-11-25 defines `ttl` and `poll_interval`; the tasks extension defines `ttl_ms` and `poll_interval_ms`.
+    Only the extension defines `result` (of a completed task), `error` (of a failed task) and `input_requests` (of a
+    task that requires input).
     """
 
     task_id: str = ""

@@ -44,8 +44,8 @@ MESSAGE_OVERHEAD = 500
 class BoundedQueue(WakeupFuture):
     """Bounded queue of messages; a single reader iterates over it.
 
-    After `close` is called, the iteration ends by raising the error that was passed to `close`. The queue consists of a
-    future and a deque, which cost half as much per message as an anyio memory stream.
+    After `close` is called, the iteration ends by raising the error that was passed to `close`. The queue costs half as
+    much per message as an anyio memory stream.
     """
 
     __slots__ = ("_bytes", "_error", "_items")
