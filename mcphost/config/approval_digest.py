@@ -183,9 +183,14 @@ def count_hidden(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, section: str = "", is_secret: bool = False
 ) -> list[str]:
-    """Return the form in which a setting's value is included in the approval digest: a kind and a text.
+    """Return what the approval digest covers of a setting's value: a kind and a text.
 
-    The kind is "value" (the text is the plain value), "hidden" (the masked value) or "fingerprint".
+    The kind and the text are one of these:
+
+    - "value" and the plain value, if nothing in it is masked
+    - "fingerprint" and a digest of the value, if it is partly masked and the server is a project's
+    - "hidden" and the masked value, for any other server
+
     *hidden_count* is the result of `count_hidden`. For the other parameters, see `mask_value`.
     """
     seen = mask_value(server, name, text, is_secret, section=section)
@@ -199,9 +204,9 @@ def _bound_value(
 
 
 def has_settings_of(server: ServerConfig, planned: ServerConfig) -> bool:
-    """Return whether a loaded server has the command, URL and related settings of the planned one.
+    """Return whether a server, as loaded, has the program or URL, environment, headers and sign-in that were planned.
 
-    Other settings may differ, because they can come from other files.
+    Other settings, such as restrictions, are not compared, because they can come from other files.
     """
     fields = ("command", "args", "cwd", "env", "env_file", "startup_folder", "url", "transport", "headers", "oauth",
               "ca_file")  # fmt: skip

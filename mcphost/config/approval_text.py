@@ -31,9 +31,9 @@ MAX_COMPARED_LINES = 500
 def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
     """Return the texts to show for the environment variables of an entry that the user did not write.
 
-    The entry may have been pasted, for example. The keys are tuples ("env", NAME). A value that may be code is
-    shown even if its name suggests a secret. The result is empty for a server with a URL. It is also empty for
-    a project's server, because the variables of such a server are always shown in this way.
+    Such an entry may have been pasted, for example. The keys are tuples ("env", NAME). A value that may be code is
+    shown even if its name suggests a secret. The result is empty for a server with a URL, and for a project's
+    server, whose variables are shown in this way without it.
     """
     if not server.is_stdio or server.source == "project":
         return {}
@@ -156,9 +156,9 @@ def masked_environment(server: ServerConfig, shown: ShownValues = ONLY_MASKED) -
 def _display_env_file(server: ServerConfig) -> dict[str, str]:
     """Return a text to show for each variable of the environment file, keyed by name.
 
-    Each text is a placeholder instead of the value. If the project may have written the file, the values of risky
-    variables (see `risky_variables`) are shown as well; otherwise, the file could hide values that an entry must not
-    hide.
+    The text is a placeholder. If the file is inside the project, the placeholder is followed by the value of each
+    risky variable (see `risky_variables`), so that a project cannot hide such a value from the user by moving it
+    from the entry to the file.
     """
     if not server.env_file:
         return {}
@@ -250,7 +250,11 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote_variable(name: str) -> str:
-    """Quote a name as `_quote` does; also quote "file", because "environment file: …" is the line for `envFile`."""
+    """Quote a variable's name as `_quote` does.
+
+    The name "file" is always quoted. Otherwise, its line "environment file: …" could not be distinguished from the
+    line for `envFile`.
+    """
     return f'"{name}"' if name == "file" else _quote(name)
 
 

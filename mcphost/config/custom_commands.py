@@ -165,10 +165,10 @@ def _list_folder(folder: Path, bound: Path | None, on_problem: Callable[[str], N
 
 
 def _is_folder(path: Path, on_problem: Callable[[str], None]) -> bool:
-    """Return whether a path is a folder, or False if that cannot be determined.
+    """Return whether a path is a folder; False if it does not exist or cannot be examined.
 
-    The failure, such as a missing search permission, is reported to *on_problem*, except for `*.md` files, which
-    are reported when they are read.
+    If it cannot be examined, for example because a search permission is missing, this is reported to *on_problem*.
+    For `*.md` files, it is not reported here but when the file is read.
     """
     try:
         return S_ISDIR(path.stat().st_mode)

@@ -41,7 +41,10 @@ _DIFF_MARKS = ("- ", "+ ", "  ")
 
 
 def translate_line(line: str) -> str:
-    """Translate the label of a line; a diff mark may precede the label, and most values are not translated."""
+    """Translate the label of a line, such as "command"; most values stay as they are.
+
+    The line may begin with a diff mark ("+ ", "- " or two spaces), which is kept.
+    """
     mark = line[:2] if line.startswith(_DIFF_MARKS) else ""
     text = line[len(mark) :]
     label = next((one for one in LINE_LABELS if text.startswith(one) and text[len(one) : len(one) + 1] in " :"), "")

@@ -65,9 +65,11 @@ def describe_unknown_keys(own: Mapping[str, Any], known: Collection[str]) -> Ite
 
 
 def describe_entry_keys(entry: Mapping[str, Any], *, is_own: bool = True) -> Iterator[str]:
-    """Yield a sentence for each key of a server's entry that is similar to a known one, or misplaced.
+    """Yield a sentence for each key of a server's entry that is probably misspelt or misplaced.
 
-    If *is_own* is false, the file may belong to another host, so keys of other hosts do not count as misplaced.
+    A key is misspelt if it is similar to a known key. It is misplaced if it belongs in the "mcphost" object, or if
+    only other hosts read it. If *is_own* is false, the file may belong to another host, so keys that only other
+    hosts read are not reported.
     """
     for key in entry:
         if key in ENTRY_KEYS or key in _FOREIGN_KEYS:
@@ -138,8 +140,8 @@ def is_whole_command_line(command: str, has_arguments: bool) -> bool:
 def check_whole_command_line(server: ServerConfig) -> None:
     """Raise ConfigError if the "command" of an entry to be saved also contains the arguments.
 
-    The hint of the error shows the correct "command" and "args". A path with spaces is accepted if its first
-    word is not an existing file, because the whole path may be a program that does not exist yet.
+    The hint of the error shows the correct "command" and "args". If the first word of the command is a path at
+    which no file exists, no error is raised, because the whole command may be a path with spaces.
     """
     if not is_whole_command_line(server.command, bool(server.args)):
         return

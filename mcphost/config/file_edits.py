@@ -100,7 +100,11 @@ def remove_abandoned_copies(path: Path) -> None:
 
 
 def _lock_briefly(folder: int) -> None:
-    """Lock the open *folder* until it is closed; after waiting a second for another program, go on without a lock."""
+    """Lock the open *folder* until it is closed.
+
+    If another program holds the lock for more than a second, or if the file system has no locks, continue without
+    one.
+    """
     deadline = time.monotonic() + _BRIEF_LOCK_TIMEOUT
     while True:
         try:
@@ -218,9 +222,10 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 def lock_file_blocking(path: Path) -> Generator[None]:
     """Hold an exclusive inter-process lock on the file at *path*; wait for it without a time limit.
 
-    Blocks the thread. `flock` is not fair: a process that releases a lock and takes it again can overtake waiting
-    processes (for 11 s in one measurement). Therefore, a process must hold the lock on a second file while it waits
-    for the lock on the first. If one of the two files cannot be created, its lock is skipped.
+    Blocks the thread. A process holds the lock on a second file while it waits for the lock on *path*. Without the
+    second lock, a process that releases the lock and takes it again could overtake the waiting processes, because
+    `flock` is not fair (one process had to wait for 11 s). If one of the files cannot be created, its lock is
+    skipped.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

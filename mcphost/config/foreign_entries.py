@@ -59,13 +59,14 @@ def drop_reserved_settings(name: str, entry: dict[str, Any]) -> tuple[dict[str, 
 def keep_restrictions(
     name: str, old: Mapping[str, Any], new: dict[str, Any], limits: SamplingLimits
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return *new*, the replacement for the entry *old*, with the user's restrictions copied from *old*.
+    """Return *new*, which replaces the entry *old*, with the user's restrictions copied from *old*.
 
-    *name* is the server's name. The restrictions are `reviewResults`, `disabledTools`, `timeout`, and the
-    members of `sampling` that are lower than *limits*, the default limits. A restriction that *new* sets itself
-    is not changed. Also returns sentences for the user, which list the restrictions that were kept and the
-    other mcphost settings in *old* that were lost. The lost settings are not copied, because they may be right
-    only for the program or URL of the old entry.
+    The restrictions are `reviewResults`, `disabledTools`, `timeout`, and the members of `sampling` that are lower
+    than *limits*, the default limits. A restriction that *new* sets itself is not changed. The other mcphost
+    settings in *old* are lost, because they may be right only for the program or URL of the old entry.
+
+    Also returns sentences for the user, which list the restrictions that were kept and the settings that were lost.
+    *name* is the server's name.
     """
     before, own = _own_settings(old), dict(_own_settings(new))
     entry = dict(new)
@@ -92,11 +93,13 @@ def keep_restrictions(
 def _compare(
     old: Mapping[str, Any], before: Mapping[str, Any], new: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Return the keys of the copied settings, and the keys of the lost settings.
+    """Return which settings of a replaced entry were copied to its replacement, and which were lost, by key.
 
-    *new* replaces *old*, and *entry* is *new* with the restrictions copied from *old*. *before* is the
-    "mcphost" object in *old*. A setting of *old* is lost if it has another value in *entry* or is missing
-    there.
+    - *old* is the replaced entry, and *before* its "mcphost" object.
+    - *new* is the replacement as it was given, and *entry* the replacement with the copied restrictions.
+
+    A setting of *old* is lost if it is missing in *entry* or has another value there. Settings without effect (see
+    `_is_off`) are not reported.
     """
     pairs = [(key, old[key], new, entry) for key in _SWITCHES if key in old]
     pairs += [(f"{OWN_KEY}.{key}", value, _own_settings(new), _own_settings(entry)) for key, value in before.items()]

@@ -31,11 +31,14 @@ HOOKS_FILE = "hooks.toml"
 
 
 class HookOutput(Struct, frozen=True):
-    """Result of running a hook: the exit code, the output as bytes, and the end of the error output.
+    """Result of running a hook.
 
-    `failure` is a phrase that gives the reason why the hook failed, for example that it timed out or printed too
-    much; it is "" if the hook succeeded. If the program, or the script that was passed to it, could not be opened,
-    `start_error` gives the reason as well.
+    - `code` is the exit code.
+    - `output` is the standard output.
+    - `error_output` is the end of the standard error output.
+    - `failure` is a phrase that says how the hook failed, such as that it timed out; "" if it did not fail.
+    - `start_error` is the reason why the hook could not be started; "" if it was started. If it is set, `failure`
+      is set as well.
     """
 
     code: int = 0
@@ -88,7 +91,7 @@ def find_hooks_root(places: ProjectPlaces) -> Path:
 
 
 def hooks_file(root: Path) -> str:
-    """Return the path of a project's hooks file, as the text under which its approval is stored."""
+    """Return the path of a project's hooks file as text, in the form in which approvals store it."""
     return replace_surrogates(str(root / PROJECT_FOLDER / HOOKS_FILE))
 
 

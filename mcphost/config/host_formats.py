@@ -98,10 +98,10 @@ class HostFormat(NamedTuple):
         return [file for path in paths for file in _expand(path)]
 
     def on_windows(self) -> "HostFormat":
-        """Return the format of this host's configuration files on the Windows side of WSL.
+        """Return a copy of this format for the host's configuration files on the Windows side of WSL.
 
-        In the result, `files` is empty. Therefore, a server in one of those configuration files is never marked as
-        the user's own.
+        `files` of the copy is empty, so no server in these files is marked as the user's own
+        (`ForeignServer.is_own`).
         """
         return self._replace(title=f"{self.title} (Windows)", files=(), is_windows=True)
 

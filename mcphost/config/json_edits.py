@@ -39,11 +39,11 @@ class _Object(NamedTuple):
 def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     """Return *text* with the member at *path* set to *value*; missing parent objects are added.
 
-    In a list, a key is the index of an existing item, such as "0".
+    *path* consists of keys. For an item of a list, which must exist, the key is its index as text, such as "0".
 
-    A new member is added at the end of the object and indented like the other members. Empty text counts as an empty
-    object. Error messages name *file*. Raises ConfigError if the text is not valid JSON, if a parent is not an
-    object, or if a key of *path* occurs twice.
+    A new member is added at the end of the object and indented like the other members. Empty text counts as an
+    empty object. Error messages name *file*. Raises ConfigError if the text is not valid JSON, if a parent is not
+    an object, or if a key of *path* occurs twice.
     """
     if not text.strip(_BYTE_ORDER_MARK + " \t\r\n"):
         text = "{}\n"

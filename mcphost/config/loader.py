@@ -98,15 +98,14 @@ def load_config(
 ) -> HostConfig:
     """Load `config.toml` from *directory* and the servers, then apply the overrides from flags and *environ*.
 
-    If there are any *files* (given with `--mcp-config`, and therefore approved), the servers come from them.
-    Otherwise, they come from `local.json` (the entries for the current folder), `mcp.json` and *project*. The first
-    of several servers with the same name is used. Pass *project* only if the user trusts that content. Invalid parts
-    are reported in `problems`.
+    If *files* are given (with `--mcp-config`, so they are approved), the servers come from them; otherwise, from
+    `local.json` (the entries for the current folder), `mcp.json` and *project*, a file that the user trusts. The
+    first of several servers with the same name is used. Invalid parts are reported in `problems`.
 
-    Raises ConfigError if `config.toml` is unreadable, or if it is invalid and may contain settings that forbid tool
-    calls or limit costs. If *is_diagnosis* is set, this error is not raised, and the defaults are used without a
-    profile; set it only if no tool and no model is called. With *strict*, ConfigError is also raised if one of
-    *files* is invalid or missing. Raises UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
+    Raises ConfigError if `config.toml` is unreadable, or if it is invalid and may forbid tool calls or limit costs.
+    With *is_diagnosis*, the defaults are used instead, without a profile; no tool or model may then be called. With
+    *strict*, ConfigError is also raised if one of *files* is invalid or missing. Raises UsageError if `--profile`
+    or MCPHOST_PROFILE names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     named = list(files)
@@ -156,10 +155,10 @@ def _find_confusable_names(servers: Iterable[ServerConfig]) -> list[str]:
 
 
 def _find_rule_problems(config: HostConfig, servers: Iterable[ServerConfig]) -> list[ConfigWarning]:
-    """Return warnings about the user's rules that probably match no call.
+    """Return a warning for each of the user's rules that probably matches no call, such as one with a misspelt name.
 
-    A rule matches no call if, for example, a name in it is misspelt. *servers* must include all of the user's
-    servers. Therefore, this is not called with `--mcp-config`, which replaces them.
+    *servers* must include all of the user's servers. Do not call this with `--mcp-config`, because its files
+    replace the user's servers.
     """
     if not config.never_rules:
         return []
@@ -190,11 +189,11 @@ def find_server_problem(config: HostConfig, server: str) -> str:
 
 
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
-    """Add the path of the file that configures *server* to *error*, in place.
+    """Add the path of the file that configures *server* to the hint and the message of *error*, in place.
 
-    The path replaces "mcp.json" in the hint. If *error* is a ConfigError, the path and the server's name are
-    also put before the message, except for a LockFileError, whose message already names the lock file. Does
-    nothing if the server is not configured in a file.
+    In the hint, the path replaces "mcp.json". The message of a ConfigError gets the path and the server's name as a
+    prefix, unless the error is a LockFileError, whose message already names the lock file. Does nothing if the
+    server is not configured in a file.
     """
     if not server.file:
         return

@@ -85,11 +85,14 @@ class LockedInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """A server in a lock file: the settings for starting or reaching it, and what it reported when it was locked.
 
-    References in the settings are not expanded. `oauth` contains the sign-in settings. `disabled_tools` is sorted, and
-    `sampling` has the limits under the keys of `mcphost.sampling`. `ca_digest` is the SHA-256 of
-    the certificate file, or "" if there is no such file or it cannot be read. `env_file_variables` is None if there is
-    no environment file or if it could not be read. `identity` is None if the server was disabled and therefore not
-    started.
+    References in the settings are not expanded.
+
+    - `env_file_variables` is None if there is no environment file, or if it could not be read.
+    - `oauth` contains the sign-in settings.
+    - `ca_digest` is the SHA-256 of the certificate file; "" if there is no such file, or if it could not be read.
+    - `disabled_tools` is sorted.
+    - `sampling` contains the limits under the keys of `mcphost.sampling`.
+    - `identity` is None if the server was not started, because it was disabled.
     """
 
     command: _Words = ()
@@ -225,10 +228,9 @@ def _dump(value: Any, *, indent: int | None) -> bytes:
 
 
 def _is_conflict(error: json.JSONDecodeError) -> bool:
-    """Return whether the JSON is invalid because a line begins with a merge conflict marker.
+    """Return whether parsing JSON failed at a line that begins with a merge conflict marker.
 
-    Only the line that contains the error is checked: a line with a conflict marker is never valid JSON, and
-    searching all lines would block the event loop for a long time, even from a thread.
+    The other lines need not be searched, because no parser gets past a conflict marker.
     """
     start = error.doc.rfind("\n", 0, error.pos + 1) + 1
     return _CONFLICT.match(error.doc, start) is not None

@@ -286,11 +286,13 @@ class _ServerEntry:
     def _resolve_cwd(self, cwd: str) -> str:
         """Return the absolute working directory: *cwd* resolved against the folder of the configuration file.
 
-        Only `${workspaceFolder}` selects the folder in which mcphost was started. An empty value does not, because an
-        untrusted folder may contain programs with names that npx, python -m and others look up in their working
-        directory. A server that uses `${workspaceFolder}` is approved for each folder separately. Symbolic links are
-        resolved, so that a changed link needs a new approval. If *cwd* contains other references, it is returned
-        unchanged and resolved when the server starts.
+        An empty *cwd* means that folder, not the folder in which mcphost was started: programs such as npx and
+        `python -m` look up names in their working directory, where an untrusted folder could contain other programs
+        with these names. To use the folder in which mcphost was started, the entry must say `${workspaceFolder}`.
+        Its server is approved for each folder separately.
+
+        Symbolic links are resolved, so that a changed link needs a new approval. If *cwd* contains other
+        references, it is returned unchanged and resolved when the server starts.
         """
         if "\0" in cwd:
             raise ConfigError(f'{self.location}: "cwd" has a NUL character in it.', "Remove it.")
@@ -569,9 +571,9 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
 
 
 def _is_open(cwd: str) -> bool:
-    """Return whether a working directory contains any reference other than a leading `${workspaceFolder}`.
+    """Return whether the path of a working directory is unknown until the server starts.
 
-    The path of such a directory is not known until the server starts.
+    This is so if it contains any reference other than a leading `${workspaceFolder}`.
     """
     return bool(find_references(cwd.removeprefix(WORKSPACE_FOLDER) if _is_in_workspace(cwd) else cwd))
 

@@ -190,9 +190,9 @@ def _with_disabled_tools(entry: dict[str, Any], tools: list[str]) -> dict[str, A
 
 
 def _with_timeout(entry: dict[str, Any], timeout: object, unit: float = 1) -> dict[str, Any]:
-    """Return a converted entry with the other host's time limit for calls, if it is longer than the default.
+    """Return a converted entry with the other host's time limit for calls, if it is longer than mcphost's default.
 
-    *timeout* is in units of *unit* seconds. A shorter limit is left out, because hosts often add one automatically.
+    *timeout* is in units of *unit* seconds. A shorter limit is ignored, because many hosts write one by default.
     """
     if not isinstance(timeout, int | float) or isinstance(timeout, bool):
         return entry
@@ -238,11 +238,14 @@ def convert_goose(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 
 
 def _fill_in(header: str, text: str, values: Mapping[str, str], syntax: VariableSyntax) -> str:
-    """Replace `$NAME` and `${NAME}` in a header of goose, which expands only variables that the entry itself sets.
+    """Return the value of a goose header in which the entry's own variables (`$NAME` or `${NAME}`) are replaced.
 
-    *header* is the header's name, *text* its value, and *values* maps the names of the variables to text in the format
-    of mcp.json. A variable that contains a secret becomes `${env:NAME}` in a header whose name does not suggest a
-    secret, because the value of such a header is not moved to the keyring.
+    *header* is the header's name, *text* its value, and *values* maps the names of the variables to their values in
+    the format of mcp.json. References to other variables are kept as text, because goose does not expand them.
+
+    A variable that contains a secret becomes `${env:NAME}` if the header's name does not suggest a secret.
+    Otherwise, the secret would stay in the entry, because only headers with suggestive names are moved to the
+    keyring.
     """
     parts: list[str] = []
     end = 0
@@ -271,9 +274,9 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
 
 
 def contains_servers(members: Mapping[str, Any]) -> bool:
-    """Return whether *members* may map server names to entries; False for the entry of a single server.
+    """Return whether *members* may map server names to entries.
 
-    An object with a command or a URL is the entry of a single server.
+    Returns False if they have a command or a URL, because they are then the entry of a single server.
     """
     return not isinstance(members.get("command"), str | list) and not isinstance(members.get("url"), str)
 
@@ -355,16 +358,16 @@ def _stdio(command: str, args: list[str], env: dict[str, str], cwd: str, syntax:
 
 
 def _own_variables(env: Mapping[str, str]) -> frozenset[str]:
-    """Return the variables that *env* sets to anything other than the user's variable of the same name."""
+    """Return the names of the variables in *env* that do not just pass on the user's variable of the same name."""
     return frozenset(name for name, value in env.items() if value not in (f"${{{name}}}", f"${{env:{name}}}"))
 
 
 def escape_own_variables(entry: dict[str, Any]) -> dict[str, Any]:
-    """Escape the references in an entry's arguments to variables that the entry itself sets in "env".
+    """Escape references in an entry's arguments to variables that the entry itself sets in "env".
 
-    Returns a changed copy, or the entry itself if there is nothing to escape, or if its arguments or variables are
-    invalid. Published examples, such as those of mcp-remote, rely on the program itself to expand these references.
-    The entry is in the format of mcp.json.
+    mcphost then passes these references on unchanged, because published examples, such as those of mcp-remote, rely
+    on the program to expand them. The entry is in the format of mcp.json. Returns a changed copy, or the entry
+    itself if there is nothing to escape, or if its arguments or variables are invalid.
     """
     try:
         args, own = _texts(entry, "args"), _own_variables(_pairs(entry, "env"))
@@ -432,9 +435,11 @@ def convert_sign_in(
 def _convert_references(text: str, syntax: VariableSyntax, own: Collection[str] = ()) -> str:
     """Rewrite references in another host's syntax as `${env:NAME}` or `${env:NAME:-default}`.
 
-    References that the host passes on unchanged, such as `${NAME}` in a file of Claude Desktop, are escaped. So is
-    `${NAME}` without a default if NAME is in *own*, the server's own variables: programs such as mcp-remote expand it
-    themselves, and hosts pass it on if they do not know the variable.
+    Two kinds of references are escaped instead, so that mcphost passes them on to the program unchanged:
+
+    - References that the other host does not expand, such as `${NAME}` in a file of Claude Desktop.
+    - `${NAME}` without a default if NAME is in *own*, the variables that the entry itself sets. Programs such as
+      mcp-remote expand these references themselves.
     """
     parts: list[str] = []
     end = 0

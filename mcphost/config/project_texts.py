@@ -56,11 +56,13 @@ def split_lines(text: str) -> list[str]:
 
 
 class ProjectPlaces(Struct, frozen=True, kw_only=True):
-    """The configuration folder, the folder mcphost was started in, and how project files are approved.
+    """Where mcphost looks for a project's files, and how they are approved in this run.
 
-    `approval` is "ask" if the user is asked, and "stored" if only stored approvals are accepted. It is "flag"
-    if a command-line flag also approves `approved_files` for this run. `approved_files` contains paths with the
-    digests of their content, and `approved_hooks` is the hooks file among them, which was found in `hooks_root`.
+    - `config_dir` is the configuration folder, and `folder` the folder in which mcphost was started.
+    - `approval` is "ask" if the user is asked about a file that is not approved yet, and "stored" if such a file is
+      not used. "flag" means that a command-line flag has also approved `approved_files` for this run.
+    - `approved_files` contains tuples of a path and the digest of the content.
+    - `approved_hooks` is the hooks file among the approved files, found in the project's root folder `hooks_root`.
     """
 
     config_dir: Path

@@ -47,6 +47,6 @@ def read_published(own: Mapping[str, Any]) -> PublishedValues:
 def without_keyring_names(text: str) -> str:
     """Return *text* with each reference to the keyring replaced by `${keyring:…}`, without the name.
 
-    The names are chosen only when the entry is saved, so texts are compared without them.
+    Apply this to both of two texts before comparing them, because the names are chosen only when an entry is saved.
     """
     return _KEYRING.sub("${keyring:…}", text) if "${" in text else text

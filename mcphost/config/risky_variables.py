@@ -91,7 +91,7 @@ _HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 def classify_variable(name: str) -> Risk | None:
     """Return the kind of risk that an environment variable poses, or None if no risk is known.
 
-    Case is ignored, and `-` counts as `_`, because programs such as npm accept all spellings.
+    Programs such as npm ignore case in these names and treat `-` like `_`, and so does this function.
     """
     upper = name.strip().upper().replace("-", "_")
     if _HARMLESS_PATTERNS.matches(upper):

@@ -128,18 +128,19 @@ def _percent_code(text: str) -> str:
 
 
 def _protect_spaces(text: str) -> str:
-    """Encode the spaces in a rule's text that would otherwise not be parsed as part of a name or value.
+    """Percent-encode the spaces in a rule's text that the parser would not keep as part of a name or value.
 
-    These are spaces at the beginning or end, and those before `from:` or `never-from:`, which would become a condition.
+    The parser removes spaces at the beginning and end of the text, and takes a space before `from:` or
+    `never-from:` for the start of a condition.
     """
     return _OUTER_SPACE.sub(lambda match: _percent_code(match[0]), text)
 
 
 def is_formatted(text: str) -> bool:
-    """Return whether the current `format_rule` can have written *text*.
+    """Return whether *text* may be the result of the current `format_rule`, and can be passed to `parse_rule`.
 
-    Earlier versions did not encode some spaces in values. `parse_rule` would misread such text: in a value such as
-    "Report from:web", it would take `from:web` for a condition, and the rule would allow other calls.
+    Text from earlier versions may contain spaces in values that are now encoded, as in `s/t?title=Report from:web`.
+    `parse_rule` would take `from:web` for a second condition, so that the rule would allow other calls.
     """
     return _OUTER_SPACE.search(text) is None
 

@@ -17,9 +17,9 @@ _MAX_SHOWN = 200
 def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_unlike: bool) -> tuple[str, ...]:
     """Return warnings about misspelt operators in rules, and about rules for servers that do not exist.
 
-    *servers* are the names of the configured servers. A rule for a server that is not configured is reported if
-    a configured server has a similar name. If no configured server has a similar name, the rule is reported
-    only if *with_unlike* is set, because the server may be configured in another project.
+    *servers* are the names of the configured servers. A rule for another name is reported if the name is similar to
+    one of them. If it is similar to none, the server may be configured in another project; the rule is then
+    reported only if *with_unlike* is set.
     """
     warnings: list[str] = []
     for group in _group_alternatives(rules):
@@ -48,10 +48,11 @@ def find_rules_without_tool(
 ) -> tuple[str, ...]:
     """Return warnings about rules for tools that do not exist on their server.
 
-    *tools* maps the name of each connected server to the names of its tools; rules for other servers are not
-    checked. *undecided* are the names of servers whose tools are not known yet. The text of a rule can
-    sometimes be split into server and tool in several ways. A rule is not checked if one of these ways names a
-    server in *undecided*.
+    *tools* maps the name of each connected server to the names of its tools. *undecided* are the names of servers
+    whose tools are not known yet. Rules for any other server are not checked.
+
+    The text of a rule can be ambiguous, because a server's name may contain slashes. A rule is reported only if no
+    way of reading it names an existing tool or a server in *undecided*.
     """
     warnings: list[str] = []
     for group in _group_alternatives(rules):
@@ -73,7 +74,7 @@ def find_rules_without_tool(
 
 
 def _group_alternatives(rules: Iterable[Rule]) -> list[list[Rule]]:
-    """Return the rules in groups; a group contains the alternatives that one ambiguous text was parsed into."""
+    """Return the rules in groups, each of which contains all rules that were parsed from the same ambiguous text."""
     groups: dict[str, list[Rule]] = {}
     for rule in rules:
         groups.setdefault(format_rule(rule).replace("%2F", "/"), []).append(rule)

@@ -19,16 +19,21 @@ RESERVED_SERVER_NAMES = (FILES, OTHER_SERVERS)
 
 
 class Condition(Struct, frozen=True):
-    """A condition on an argument of a tool call; `argument` is a path with one name per nesting level.
+    """A condition on an argument of a tool call, or on all of its arguments.
 
-    `values` contains one value, unless the operator is "in", "from", "never-from" or "only". Values of different types
-    are never equal: `1`, `true` and `"1"` all differ. The value for "under" is a folder, absolute or starting with `~`;
-    the value for "re" is a pattern that must match the entire text.
+    `argument` is the path of the argument, with one name per nesting level. `values` contains a single value,
+    except for the operators "in", "from", "never-from" and "only". Values of different types are never equal: `1`,
+    `true` and `"1"` all differ.
 
-    The operators "from" and "never-from" have no argument, because they apply to all arguments of the call. Their
-    values are server names, `*` for any server, and `@file` for attached files. The operator "only" has no argument
-    either. It requires that every argument of the call appears in one of the rule's conditions or in `values`, which
-    then contains paths as returned by `format_path`.
+    These operators have values of a special kind:
+
+    - "under": a folder, absolute or starting with `~`
+    - "re": a pattern that must match the entire text
+    - "from" and "never-from": server names, `*` for any server, and `@file` for attached files
+    - "only": paths of arguments, as returned by `format_path`. Every argument of the call must be in this list or
+      in another condition of the rule.
+
+    "from", "never-from" and "only" apply to all arguments of the call, so `argument` is empty.
     """
 
     argument: tuple[str, ...]
@@ -39,9 +44,13 @@ class Condition(Struct, frozen=True):
 class Rule(Struct, frozen=True, kw_only=True):
     """A rule that applies to the tool calls that meet all of its conditions.
 
-    `tool` is a pattern in which `*` matches any text (see `exact_pattern` for a single tool), or empty for all tools of
-    the server. `account` is None for any account. `expires` is a Unix time in seconds, or None for never. The text form
-    omits account, scope and expiry. `written` is the text of the rule in the user's configuration, if it is from there.
+    - `tool` is a pattern in which `*` matches any text, or "" for all tools of the server. Use `exact_pattern` to
+      get a pattern for a single tool.
+    - `account` is None for any account.
+    - `expires` is a Unix time in seconds, or None for never.
+    - `written` is the text of a rule in the user's configuration, "" for any other rule.
+
+    The text form (see `rule_syntax`) omits account, scope and expiry.
     """
 
     server: str

@@ -13,9 +13,9 @@ from mcphost.serialization import Struct
 
 
 class ConfigWarning(str):
-    """A harmless problem in the configuration: no server and no file is disabled because of it.
+    """A harmless problem in the configuration, which leaves all servers and files in use.
 
-    Other problems are plain strings, or instances of UnreadFile or UnreadSettings.
+    More serious problems are plain strings, or instances of UnreadFile or UnreadSettings.
     """
 
     __slots__ = ()
@@ -129,8 +129,8 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 class ServerInput(Struct, frozen=True, kw_only=True):
     """A value that the user must enter because a server's entry refers to it as `${input:ID}`.
 
-    If there are `options`, the value must be one of them. A password is stored in the keyring under the name
-    `keyring_entry`; any other value is in `stored_value`, which is None until a value is set.
+    If there are `options`, the value must be one of them. The value of a password is in the keyring, under the name
+    `keyring_entry`. Any other value is in `stored_value`; None means that the user has not entered one yet.
     """
 
     id: str
@@ -154,9 +154,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Configuration of one server: either `command` (stdio) or `url` (HTTP) is set.
 
     `command`, `args`, `cwd`, `url` and the values of `env` and `headers` may contain references, which are expanded
-    when connecting; see `config.variable_references`. `era` limits the protocol revisions: up to 2025-11-25 (handshake)
-    or later ones (stateless). If `revision` is set, only that revision is used; `era` is then "auto" or the era of the
-    revision.
+    when connecting; see `config.variable_references`. `era` limits the protocol revisions to use: "handshake" to
+    those up to 2025-11-25, "stateless" to later ones. If `revision` is set, only this revision is used, and `era`
+    has no further effect.
     """
 
     name: str
@@ -296,10 +296,12 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class RootConfig(Struct, frozen=True):
-    """A folder to share with servers if the user agrees; `name` may be empty.
+    """A folder to share with servers if the user agrees.
 
-    `source` is "started" for the folder in which mcphost was started, and "added" for a folder that the user added
-    while mcphost was running. `file` is the configuration file that lists the folder, or "" for the user's config.toml.
+    - `name` may be empty.
+    - `source` is "started" for the folder in which mcphost was started, and "added" for a folder that the user
+      added while mcphost was running. Otherwise, it is the kind of file that lists the folder.
+    - `file` is the configuration file that lists the folder, or "" for the user's config.toml.
     """
 
     path: str
@@ -524,9 +526,9 @@ class HookConfig(Struct, frozen=True, kw_only=True):
 class HostConfig(Struct, frozen=True, kw_only=True):
     """The merged configuration of all files.
 
-    `problems` has one sentence per invalid part; it is a ConfigWarning if the problem is harmless. `roots` is None
-    if no roots are configured; the folder in which mcphost was started is then used. `project_roots` come from a
-    project's trusted file, or from a file given with `--mcp-config`.
+    - `problems` contains a sentence for each invalid part of a file; harmless problems are ConfigWarning objects.
+    - `roots` is None if no roots are configured. The folder in which mcphost was started is then used.
+    - `project_roots` come from a project's trusted file, or from a file given with `--mcp-config`.
     """
 
     servers: tuple[ServerConfig, ...] = ()
