@@ -30,9 +30,9 @@ _FULL_COST_VALUES = 16
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     """Return *value* with each probable secret replaced by `[hidden]`; references are not masked.
 
-    *name* is the variable, header or option that has the value, or "" if it has no name. Nothing is masked if
-    the variable determines which code or settings are loaded. If it determines where packages come from or
-    where connections go, text is masked only if the name or a known pattern marks it as a secret.
+    *name* is the variable, header or option that has the value, or "" if it has no name. If it determines which
+    code or settings are loaded, nothing is masked, because the user must see such values. If it determines where
+    packages come from or where connections go, words are not masked merely because they look random.
 
     *is_foreign* means that the user did not write the value, for example because the entry was pasted. In that
     case, a value that may be code is shown, except for credentials in URLs.

@@ -70,7 +70,7 @@ class PlaintextSecret(Struct, frozen=True):
     def with_reference(self, text: str, name: str) -> str:
         """Return the value *text* with `${keyring:NAME}` instead of the secret.
 
-        If a value has several secrets, the last one must be replaced first.
+        If a value has several secrets, replace the last one first, because a replacement moves the text after it.
         """
         start = len(self.prefix)
         return f"{text[:start]}${{keyring:{name}}}{text[start + len(self.secret) :]}"
@@ -99,13 +99,14 @@ NOTHING_KNOWN: KnownSecrets = MappingProxyType({})
 
 
 def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_KNOWN) -> tuple[PlaintextSecret, ...]:
-    """Find the probable plaintext secrets in a server's entry.
+    """Find the probable plaintext secrets in a server's entry; in a value with several secrets, the last comes first.
 
-    The environment, headers, sign-in settings, arguments and URL are searched. Values written by the publisher
-    of an installed server are not reported. *known* maps ("env" or "headers", NAME) to the secrets in that
-    value; for such a value, exactly these secrets are returned, regardless of the name and the text. If *known*
-    is given, the arguments and the URL are not searched. If a value has several secrets, the last one comes
-    first.
+    The environment, headers, sign-in settings, arguments and URL are searched. Values written by the publisher of
+    an installed server are not reported.
+
+    Pass *known* if the secrets of some variables and headers have already been found: it maps ("env" or "headers",
+    NAME) to the secrets in that value. These secrets are returned for the value without searching it. The arguments
+    and the URL are then not searched either.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -247,10 +248,11 @@ def expand_server(
 
 
 def _register_project_value(value: str) -> None:
-    """Register a secret from a project's environment file for redaction.
+    """Register a value from a project's environment file for redaction, if it looks like a secret.
 
-    The project's author may have written the file, and must not be able to hide a word or a name in the audit log.
-    However, many users keep their own secrets in it, so a short value counts as a secret if it has letters and digits.
+    The file may contain the user's own secrets, so even a short value is registered if it has letters and digits.
+    Ordinary words are not registered, because the project's author may have written the file, and could use it to
+    hide such words in the audit log.
     """
     has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     if has_both and not is_strong(value):
@@ -282,7 +284,7 @@ def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
     """Return the references in a server's entry as tuples, such as ("header X", "${env:TOKEN}").
 
     The first item of each tuple is the setting that contains the reference. If sign-in settings contain references,
-    the configured URLs that receive these secrets are also listed.
+    tuples for `issuer` and `idpTokenEndpoint` follow, with the URLs to which these secrets are sent.
     """
     texts = [(place, text) for place, _, text in target_texts(server)]
     texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]

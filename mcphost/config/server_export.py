@@ -106,7 +106,10 @@ def _replace_plaintext_secrets(entry: dict[str, Any], server: ServerConfig, name
 
 
 def _replace_random(name: str, value: Any, refer: Callable[[str], str]) -> Any:
-    """Return a reference if *value* looks random, whatever its *name* is; otherwise, return *value* unchanged."""
+    """Return a reference in place of *value* if it looks like a secret, even if its *name* does not suggest one.
+
+    *refer* returns the reference, given the name. Any other value is returned unchanged.
+    """
     if not isinstance(value, str) or find_references(value):
         return value
     return value if mask_secrets(name, value) == value else refer(name)
@@ -155,8 +158,9 @@ def _copy(value: Any) -> Any:
 def _remove_other_secrets(value: Any, name: str, refer: Callable[[str], str]) -> Any:
     """Return *value*, whose key is *name*, with the probable secrets in its strings replaced by references.
 
-    The key may be unknown or belong to another host. Its name also applies to strings in a list or an object, as in
-    `{"apiKeys": {"prod": "…"}}`. *refer* returns the reference that replaces a secret.
+    The key may be unknown or belong to another host. If it suggests a secret, so does each key inside of *value*:
+    in `{"apiKeys": {"prod": "…"}}`, the value of "prod" counts as an API key. *refer* returns the reference that
+    replaces a secret.
     """
     if isinstance(value, dict):
         group = _secret_group(name)
@@ -176,7 +180,7 @@ def _remove_other_secrets(value: Any, name: str, refer: Callable[[str], str]) ->
 def _remove_listed_secrets(value: Any, group: str, refer: Callable[[str], str]) -> Any:
     """Return an item of a list with its secrets removed, as `_remove_other_secrets` does.
 
-    *group* is the name of the list if it contains secrets, else "".
+    *group* is the result of `_secret_group` for the name of the list.
     """
     if isinstance(value, str):
         return PLACEHOLDER if group and is_probable_secret(group, value) else redact_patterns(value)
@@ -184,9 +188,10 @@ def _remove_listed_secrets(value: Any, group: str, refer: Callable[[str], str]) 
 
 
 def _secret_group(name: str) -> str:
-    """Return *name* in the singular if all members of a list or object called *name* are secrets; else "".
+    """Return *name* in the singular if all members of a list or object with this name are secrets; else "".
 
-    The members of an object called "auth" are not all secrets.
+    For example, the result is "apiKey" for "apiKeys". It is "" for "auth", because such an object also has other
+    members.
     """
     singular = name.removesuffix("s")
     return singular if is_secret_name(singular) and not singular.lower().endswith("auth") else ""

@@ -147,10 +147,9 @@ def referenced_inputs(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, ids: Sequence[str]) -> list[ServerInput]:
-    """Return the definitions of the inputs with the given *ids*, adapted to one server.
+    """Return the definitions of the inputs with the given *ids* for one server; ids without a definition are left out.
 
-    In the definition of a password, `keyring_entry` is set to the name under which the value for this server is
-    stored.
+    Each password gets the name of the keyring entry for this server's value (`keyring_entry`).
     """
     return [
         replace(one, keyring_entry=_keyring_entry(file, server, one.id)) if one.password else one

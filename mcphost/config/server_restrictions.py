@@ -70,14 +70,15 @@ _PYTHON_MODULE_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(.+)", re.DOTALL)
 def apply_restrictions(
     servers: Sequence[ServerConfig], never: tuple[Rule, ...], limits: SamplingLimits
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
-    """Copy the restrictions on the user's servers to project entries for the same servers.
+    """Copy the restrictions on the user's servers to a project's entries for the same servers.
 
-    Returns all servers, and the rules in *never* together with copies of them for the project entries. *limits*
-    are the default sampling limits.
+    *never* are rules that forbid tool calls, and *limits* the default sampling limits. Each project entry also gets
+    the required reviews of results, the disabled tools and the lower sampling limits of the user's servers that it
+    matches.
 
-    The restrictions are required reviews of results, disabled tools, lower sampling limits, and the rules in
-    *never*, which forbid tool calls. If a rule forbids arguments copied from one of the user's servers, it also
-    covers text from a project's entry for that server.
+    Returns the servers, and the rules in *never* with two additions: each rule for a matching user's server is
+    repeated for the project's entry, and a rule about arguments copied from the user's server also applies to
+    arguments copied from the project's entry.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
@@ -97,7 +98,7 @@ def apply_restrictions(
 
 
 def _add_origins(rule: Rule, aliases: Mapping[str, Sequence[str]]) -> Rule:
-    """Return the rule with aliases added to the server names in its "from" and "never-from" conditions.
+    """Return a rule whose "from" and "never-from" conditions also name the aliases of the servers that they name.
 
     *aliases* maps the names of the user's servers to the names of project entries for the same servers.
     """
@@ -140,11 +141,10 @@ def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
 
 
 def find_aliases(name: str, servers: Sequence[ServerConfig]) -> frozenset[str] | None:
-    """Return the other names in *servers* that may refer to the same server as *name*.
+    """Return the other names in *servers* that may refer to the same server as *name*, or None if *name* is unknown.
 
-    Returns None if *name* is unknown. If at least one of two entries comes from a project, the entries may refer to
-    the same server if they have the same URL or start the same program. Otherwise, all settings that determine the
-    program or the URL must be equal.
+    Two entries refer to the same server if all settings that determine the program or the URL are equal. If one of
+    the entries comes from a project, it is enough that `has_same_target` finds the same program or URL.
     """
     server = next((one for one in servers if one.name == name), None)
     if server is None:

@@ -172,7 +172,7 @@ def convert_settings(document: dict[str, Any], text: str, file: str, on_problem:
 def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
     """Return *config* with the values from flags and environment variables applied; flags take precedence.
 
-    A timeout given as a flag limits every request and replaces the timeouts of individual servers.
+    A timeout given as a flag also replaces the timeouts of individual servers, so that it limits every request.
     """
     name = overrides.model or environ.get("MCPHOST_MODEL", "")
     model = config.model

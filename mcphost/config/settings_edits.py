@@ -357,9 +357,10 @@ def find_sections(text: str) -> Iterator[TomlSection]:
 
 
 def _find_content_end(lines: list[str], first: int, following: int) -> int:
-    """Return the number of the line after the last value of the table whose header is the line *first*.
+    """Return the number of the line after the content of the table whose header is the line *first*.
 
-    Comments directly below the last value belong to the table if a blank line separates them from what follows.
+    *following* is the line of the next header. Blank lines and comments after the last value belong to the next
+    table. However, comments directly below the last value belong to this table if a blank line follows them.
     """
     end = following
     while end > first + 1 and _is_blank_or_comment(lines[end - 1]):

@@ -232,8 +232,9 @@ def masked_argv(server: ServerConfig) -> tuple[str, ...]:
 def mask_json(argument: str, *, keeps_commands: bool = False) -> str:
     """Return an argument that contains JSON, such as `--config={"password": ["x"]}`, with its secrets masked.
 
-    If *keeps_commands* is true, strings that may be code are not masked, because a project must not hide a command
-    from the user who approves its server. For the same reason, JSON with duplicate names is then returned unchanged.
+    Pass *keeps_commands* if the argument is shown to the user for approval. Strings that may be code are then not
+    masked, so that a project cannot hide a command in a member that looks secret. For the same reason, JSON with
+    duplicate names is returned unchanged.
     """
     at = argument.find("{")
     if at < 0:

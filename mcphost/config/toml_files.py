@@ -122,8 +122,8 @@ class TomlTable:
     def _warn(self, key: str, what: str, setting: str | None = None) -> None:
         """Report a problem with *key*; *what* is the end of the message, for example "is unknown".
 
-        *setting* is the setting whose value is affected by the problem: None means *key* itself, and "" means no
-        setting.
+        *setting* is the key whose value the problem affects (see `SettingProblem`): None stands for *key*, and ""
+        means that no value is affected.
         """
         shown = sanitize_line(key, 60)
         text, setting = f'{self.locate(key)}: "{self.prefix}{shown}" {what}', key if setting is None else setting
@@ -132,8 +132,8 @@ class TomlTable:
     def report_unknown(self, known: Collection[str]) -> None:
         """Report each key that is not in *known*, along with the most similar known key, if there is one.
 
-        If the table does not contain the similar key, the user probably meant that key. The problem is then
-        reported as a problem with the value of that key.
+        If the similar key is missing in the table, the user probably meant to set it. The problem is then reported
+        as one that affects the value of the similar key.
         """
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
@@ -156,10 +156,10 @@ class TomlTable:
                 self._refuse(key, find_similar(key, known), f"Known keys: {', '.join(known)}.")
 
     def refuse_similar(self, tables: Collection[str], known: Collection[str]) -> None:
-        """Raise ConfigError for an unknown key that is probably a misspelling of one of the *tables*.
+        """Raise ConfigError for an unknown key that is probably a misspelt name of one of the *tables*.
 
-        A key is probably a misspelling if the most similar key in *known* is the name of such a table. Use this for
-        tables that set limits or forbid calls, because a misspelt table would have no effect.
+        This is the case if one of the *tables* is the most similar key in *known*. Pass tables that set limits or
+        forbid calls: under a misspelt name, they would have no effect.
         """
         for key in self.values:
             near = "" if key in known else find_similar(key, known)
@@ -203,8 +203,9 @@ def find_entry_line(text: str, table: str, key: str) -> int:
 def find_table_line(text: str, name: str, number: int = 1) -> int:
     """Return the line number (1-based) of the top-level entry *name*, or 0 if it is not found.
 
-    The entry is a key, or the header of a table; *number* selects one of several tables, as in `[[hooks]]`. Use the
-    number only in messages, because a line inside a multi-line string can be mistaken for the entry.
+    The entry is a key, or the header of a table. If several tables have this header, as with `[[hooks]]`, *number*
+    selects one of them, counted from 1. Use the line number only in messages: a line inside a multi-line string can
+    be mistaken for the entry.
     """
     is_top = True
     for at, line in enumerate(text.split("\n"), 1):

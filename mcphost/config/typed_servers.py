@@ -166,7 +166,7 @@ def is_command_line(text: str) -> bool:
 
 
 def _find_typed(text: str) -> PastedText:
-    """Return the command line, URL or JSON in a text, without the prompt of a shell and a Markdown code fence.
+    """Return the command line, URL or JSON in a text, without a shell prompt (`$ `) or Markdown code fences around it.
 
     Raises ConfigError if the text has several code blocks that could contain it.
     """

@@ -244,11 +244,12 @@ class ReferenceExpander:
 
 
 def register_setting(server: ServerConfig | None, text: str, value: str, environ: Mapping[str, str]) -> None:
-    """Register *value*, the expanded text of a setting that holds a secret, for redaction.
+    """Register *value*, the value of a secret setting after its references were expanded, for redaction.
 
-    A value that a project's author wrote must not cause an ordinary word to be redacted everywhere, so it is
-    registered with `register_server_secret`. If *text*, the setting as written in a project's file, refers to one of
-    the user's values, it is registered as the user's secret.
+    *text* is the setting as written in the file. A value that a project's author wrote is registered with
+    `register_server_secret`, which ignores ordinary words, because otherwise a project could hide such a word in
+    all logs. If *text* refers to a value of the user, *value* is registered as the user's secret even in a
+    project's entry.
     """
     is_own = server is None or server.source != "project"
     if is_own or any(_reads_own_value(reference, environ) for reference in find_references(text)):
@@ -318,11 +319,14 @@ _INHERITED_KEYS = ("env.HOME", "env.PATH", "env.SHELL", "env.TMPDIR")
 
 
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
-    """Return the current value of each distinct reference in `target_texts`, and of a leading `~`.
+    """Return the current values of the references that decide which program is started or which URL is used.
 
-    For a project's server, this includes references in variables that decide, for example, which code is loaded, but
-    not a variable that only extends itself, as in `PATH=…${env:PATH}…`. If a variable is set, references to it with
-    different defaults count as one, because their defaults are not used.
+    These are the references in `target_texts`, a leading `~` and, for a project's server, the references in risky
+    variables (see `risky_variables`). In variables such as PATH, a reference to the variable itself is omitted, as
+    in `PATH=…${env:PATH}…`.
+
+    Each reference is included once. If an environment variable is set, references to it with different defaults
+    count as the same reference, because the defaults are not used.
     """
     values: dict[str, ReferenceValue] = {}
     for place, key, text in (*target_texts(server), *_risky_variable_texts(server)):
@@ -466,7 +470,8 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Loo
 def _check_host(server: ServerConfig, url: str, environ: Mapping[str, str], location: str) -> None:
     """Raise ConfigError if the host in a server's URL depends on a secret.
 
-    *url* is the URL with all references expanded. Its host is compared with the one that results from other secrets.
+    *url* is the URL with all references expanded. The references are expanded again with "0" in place of each
+    secret; if this changes the host, the host depends on a secret.
     """
     expander = ReferenceExpander(environ, lambda name: "0", server=server)
     with_other_secrets = split_url(_expand_text(expander, "url", server.url, location).strip())
