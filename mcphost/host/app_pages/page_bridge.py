@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class PageRequestRejected(Exception):
-    """Raised if a request from a page must be answered with an error."""
+    """Raised to answer a request from a page with a JSON-RPC error."""
 
     def __init__(self, message: str, code: int = REFUSED) -> None:
         super().__init__(message)
@@ -57,9 +57,9 @@ class _CancelledParams(WireStruct, frozen=True):
 
 
 class PageBridge:
-    """The host's side of the exchange with a page: the handshake, the call that the page shows, and its requests.
+    """The host's side of the exchange with a page: the handshake, the tool call that the page shows, and the requests.
 
-    A page that is loaded again begins a new exchange; requests of the earlier one are cancelled.
+    If the browser loads the page again, a new exchange begins, and requests of the earlier one are cancelled.
     """
 
     def __init__(
@@ -95,7 +95,11 @@ class PageBridge:
         self._running.clear()
 
     def receive(self, message: bytes) -> bool:
-        """Handle a message from the page; return False if it is a request and too many are already running."""
+        """Handle a message from the page; it can be malformed.
+
+        Returns False if it is a request that is not handled, because too many requests are running, or one with
+        this id.
+        """
         try:
             check_plain_value(message)
             parsed = parse_message(message)
@@ -204,7 +208,11 @@ class PageBridge:
 
     # -- messages to the page
     def _send_outcome(self) -> None:
-        """Send the result of the call, or the reason why there is none, after the page has received its input."""
+        """Send the result of the tool call, or the reason why there is none; do nothing if the call has not ended.
+
+        The specification requires that the page receives the arguments of the call first. Until then, nothing is
+        sent.
+        """
         if not self._is_input_sent:
             return
         if self.call.result is not None:
@@ -224,9 +232,10 @@ class PageBridge:
             self._notify("ui/notifications/host-context-changed", members)
 
     async def tear_down(self, reason: str, *, is_shown: bool) -> None:
-        """Withdraw the page's questions, tell the page that it is being closed, and wait a second for its response.
+        """Cancel the page's running requests, tell the page that it will be closed, and wait a second for its response.
 
-        Do not wait if *is_shown* is false, because no browser shows the page.
+        Cancelling a request also withdraws the question that it asks the user. If *is_shown* is false, no browser
+        shows the page, so it is not told.
         """
         self._is_ending = True
         self._cancel_running()

@@ -25,8 +25,8 @@ ERROR_LIMIT = 1_000
 class PageCall:
     """A call of a tool that has a page.
 
-    `result` is None while the call is running, and if it ended without a result. If it ended without one, `failure`
-    is the reason that is sent to the page.
+    `result` is None while the call is running, and if it ended without a result. In the latter case, `failure` is
+    the reason, as it is sent to the page; otherwise, it is "".
     """
 
     call: str
@@ -73,7 +73,11 @@ class PageCall:
 
 
 class PageCallRecorder:
-    """The latest calls of tools that have a page, in the open conversation; implements `PageCallObserver`."""
+    """The latest calls of tools that have a page, in the open conversation.
+
+    Implements `PageCallObserver`. Calls of another conversation, which was open before, are remembered until their
+    results can be stored.
+    """
 
     def __init__(
         self,
@@ -81,9 +85,10 @@ class PageCallRecorder:
         keep: Callable[[PageCall], None] = lambda call: None,
         keep_passed: Callable[[PageCall], None] = lambda call: None,
     ) -> None:
-        """Create a recorder; *keep* is called with each call that receives a result, by the task of the call.
+        """Create a recorder, with two functions that store a call and its result.
 
-        *keep_passed* is called later if the user has reviewed the result and passed all of it to the model.
+        *keep* is called as soon as a call has a result. *keep_passed* is called when the user has reviewed the
+        result and passed all of it to the model.
         """
         self._events = events
         self._keep = keep
@@ -102,9 +107,10 @@ class PageCallRecorder:
         self._events.publish(PageOffered(call, offered.connection.config.name, offered.definition.name))
 
     def finish(self, call: str, result: CallToolResult) -> None:
-        """Remember the result of a call, and let it be stored.
+        """Remember the result of a call, and pass the call to the function that stores it.
 
-        A call from a conversation that is no longer open is then forgotten, once its result needs no review.
+        If another conversation has been opened since the call, the call is then forgotten, unless its result must
+        still be reviewed.
         """
         if (left := self._left.get(call)) is not None:
             left.result = result
@@ -120,14 +126,14 @@ class PageCallRecorder:
             self._forget_oldest()
 
     def pass_reviewed(self, call: str) -> None:
-        """Record that the user reviewed the result of a call and passed all of it to the model."""
+        """Store a call whose result the user has reviewed and passed to the model in full."""
         if (known := self._left.pop(call, None) or self._calls.get(call)) is not None:
             self._keep_passed(known)
 
     def end_review(self, call: str) -> None:
-        """Record that the result of a call needs no further review.
+        """Record that the user has finished reviewing the result of a call, or that it needs no review.
 
-        A call from a conversation that is no longer open is forgotten if it has ended.
+        If another conversation has been opened since the call, a call that has ended is then forgotten.
         """
         known = self._left.get(call) or self._calls.get(call)
         if known is not None:
@@ -159,14 +165,14 @@ class PageCallRecorder:
     def find(self, call: str = "") -> PageCall | None:
         """Return the call with this id, or the newest one if *call* is ""; None if there is none.
 
-        Hidden calls are not returned.
+        Calls in `hidden`, which belong to other branches of the conversation, are not returned.
         """
         if call:
             return None if call in self.hidden else self._calls.get(call)
         return next((one for one in reversed(self._calls.values()) if one.call not in self.hidden), None)
 
     def restore(self, call: PageCall) -> None:
-        """Remember a call of an earlier run; it counts as older than all calls of this run."""
+        """Add a call of an earlier run, loaded from the store; it counts as older than all calls of this run."""
         self._calls = {call.call: call, **self._calls}
 
     @property
@@ -180,7 +186,11 @@ class PageCallRecorder:
         return frozenset(call.call for call in self._calls.values() if call.has_ended)
 
     def clear(self) -> None:
-        """Forget all calls, because another conversation is open; results that arrive later are still stored."""
+        """Forget all calls, because another conversation is open.
+
+        Calls that are still running or await a review are remembered separately, so that their results can still be
+        stored.
+        """
         self._left |= {call: known for call, known in self._calls.items() if not known.has_ended or known.awaits_review}
         self._calls.clear()
         self.hidden = frozenset()
@@ -188,7 +198,7 @@ class PageCallRecorder:
 
 
 def explain_to_page(error: McpHostError) -> str:
-    """Return the error message to send to a page: the message from its server, or a general sentence."""
+    """Return the error message to send to a page: the server's own message, or a sentence that reveals no details."""
     match error:
         case RequestRefused():
             return error.server_message[:ERROR_LIMIT]

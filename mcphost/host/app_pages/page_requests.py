@@ -62,7 +62,7 @@ class _LinkParams(WireStruct, frozen=True):
 
 
 class PageServices(NamedTuple):
-    """The parts of the host that handle requests from pages; a page can only use its own server."""
+    """The parts of the host that pages need for their requests; each page can use them only for its own server."""
 
     servers: Servers
     consent: ConsentPolicy
@@ -118,7 +118,7 @@ class PageRequests:
 
     # -- tools/call
     async def call_tool(self, params: Raw) -> Any:
-        """Call a tool of the page's server, after the same checks and questions as for the model's calls."""
+        """Call a tool of the page's server, with the same hooks, checks and questions as for a call by the model."""
         wanted = decode_params(params, _CallParams)
         offered = await self._find_tool(wanted.name)
         call = f"page-{next(self._services.numbers)}"
@@ -155,7 +155,11 @@ class PageRequests:
         return replace(offered, is_disabled=is_disabled)
 
     async def _prepare(self, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes) -> dict[str, Any]:
-        """Run the hooks that precede a call; return the arguments, possibly changed."""
+        """Check the arguments of a call and run the hooks that precede it; return the arguments, which hooks may alter.
+
+        Raises PageRequestRejected if the tool is quarantined, if the arguments are invalid, or if a hook denies the
+        call.
+        """
         if offered.connection.tool_changes.is_quarantined(offered.definition.name):
             await self._services.consent.record_quarantined_call(offered, arguments)
             raise PageRequestRejected("The tool changed and is quarantined until the user reviews it.")
@@ -183,9 +187,11 @@ class PageRequests:
     async def _authorize(
         self, call: str, offered: OfferedTool, arguments: dict[str, Any], notes: HookNotes
     ) -> Approval:
-        """Ask the user, unless a grant allows the call; auto-approve mode does not apply to pages.
+        """Return the approval for a call; ask the user unless a grant allows the call.
 
-        Hooks also check arguments that the user edited. If they change them, the user is asked again.
+        Auto-approve mode does not apply to pages. If the user edits the arguments, the hooks check them. If a hook
+        then changes them, the user is asked again. Raises PageRequestRejected if the user or the configuration
+        denies the call.
         """
 
         async def is_valid(values: dict[str, Any]) -> bool:
@@ -271,7 +277,11 @@ class PageRequests:
 
 
 class PageLimit:
-    """Limits on the requests of one page, some of which it shares with other pages and other tool calls."""
+    """Limits on the number of requests that run at the same time, as they apply to one page.
+
+    The page has a limit of its own, shares another one with the other pages of its server, and shares the limit on
+    parallel tool calls with all calls.
+    """
 
     def __init__(self, server: anyio.CapacityLimiter, scheduler: CallScheduler) -> None:
         self._page = anyio.CapacityLimiter(MAX_PAGE_REQUESTS)
@@ -280,19 +290,19 @@ class PageLimit:
 
     @asynccontextmanager
     async def read_slot(self) -> AsyncGenerator[None]:
-        """Wait until another request may be sent to the server; inside the block, it counts as running."""
+        """Wait until the page may send another request to its server; inside the block, the request occupies a slot."""
         async with self._page, self._server:
             yield
 
     @asynccontextmanager
     async def call_slot(self) -> AsyncGenerator[None]:
-        """Wait for a free execution slot, which the page's tool call occupies inside the block."""
+        """Wait until the page may make another tool call; inside the block, the call occupies a slot."""
         async with self.read_slot(), self._scheduler.shared_slot():
             yield
 
 
 class PageLimits:
-    """Limits on the requests of all pages."""
+    """The limits on concurrent requests of all pages; see `PageLimit`."""
 
     def __init__(self, scheduler: CallScheduler) -> None:
         self._scheduler = scheduler

@@ -135,9 +135,10 @@ class AppPages:
         self._before_rewind = self.calls.ids
 
     async def _hide_other_branches(self) -> None:
-        """Hide the ended calls that a rewind left on another branch.
+        """Hide the ended calls that are not on the current branch of the conversation after a rewind.
 
-        They stay in memory, because the user may return to that branch, and the store does not contain large results.
+        They stay in memory, because the user may return to their branch, and the store does not contain large
+        results.
         """
         if ended := self._before_rewind & self.calls.ended:
             self.calls.hidden = ended - await self._stored.find_calls()
@@ -155,10 +156,11 @@ class AppPages:
     async def open(self, call: str = "") -> tuple[OpenedPage, bool]:
         """Open and return the page of the call with this id, or of the newest call if *call* is "".
 
-        The call may be from an earlier run. The second value is whether a browser was opened; if it is False, the
-        user must open the page's address. Raises UsageError if there is no such page or too many are open,
-        ConsentDenied if the user refuses, and ServerError if the server is not available, has changed, or does not
-        return the page.
+        The call may be from an earlier run. The second value of the result is whether a browser was opened. If it
+        is False, the user must open the page's address without mcphost.
+
+        Raises UsageError if there is no such page or too many are open, ConsentDenied if the user refuses, and
+        ServerError if the server is not available, has changed, or does not return the page.
         """
         await self._hide_other_branches()
         known = self.calls.find(call)
@@ -230,9 +232,10 @@ class AppPages:
         return html, parse_page_origins(content.meta)
 
     async def _ask(self, connection: ServerConnection, call: PageCall, origins: PageOrigins, size: int) -> None:
-        """Ask whether to open the page; an answer applies in this run, until the server, account or origins change.
+        """Ask the user whether to open the page. Raises ConsentDenied if the user refuses.
 
-        Raises ConsentDenied.
+        After the user has agreed, this page is opened without asking for the rest of the run, unless the server,
+        its account or the page's origins change.
         """
         key = (connection.identity, call.uri, origins)
         if key in self._approved:
@@ -300,7 +303,11 @@ class AppPages:
         return context
 
     async def _watch(self, page: _Page, server: PageServer) -> None:
-        """Wait until the page is closed, its server is gone, or no browser shows it."""
+        """Wait until the page must be closed, and mark it as closing with the reason.
+
+        The reasons are that the user closed it, that its server is gone, that no browser showed it for a while, or
+        that the browser did not read the messages sent to it.
+        """
         connection, lost, was_shown = page.call.offered.connection, 0, False
         while not page.closing.is_set():
             with anyio.move_on_after(CHECK_SECONDS):
@@ -340,7 +347,7 @@ def _result_is_gone() -> UsageError:
 
 
 def _is_page(content: PageContents) -> bool:
-    """Return whether a content item has the MIME type of pages; case, spaces and quotes do not matter."""
+    """Return whether a content item has the MIME type of pages; case, spaces and quotes in it are ignored."""
     kind = "".join((content.mime_type or "").lower().replace('"', "").split())
     return kind == MIME_TYPE
 

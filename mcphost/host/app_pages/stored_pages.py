@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 class StoredPages:
     """Store of the results of tool calls that have a page, so that later runs can open the page.
 
-    Only calls on the current branch of the open conversation are listed and loaded. If a result must be reviewed, it
-    is stored only if the user passes all of it to the model. The results of the user's own calls are stored with the
-    conversation instead; see `make_stored_call`.
+    Only calls on the current branch of the open conversation are listed and loaded. If a result must be reviewed,
+    it is stored only if the user passes all of it to the model. Calls made by the user are not stored here, but
+    with the conversation; see `make_stored_call`.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class StoredPages:
         self._lifetime = lifetime
 
     def keep(self, call: PageCall, *, is_passed: bool = False) -> None:
-        """Store the result of a call by the model in the background; do nothing for other calls.
+        """Store the result of a call in the background; do nothing unless the model made the call.
 
-        If the user must review the result, it is stored only if *is_passed*: the user has passed all of it to the
-        model.
+        Call this when the result arrives, and with *is_passed* when the user has passed all of it to the model. A
+        result that the user must review is stored only by the second call, any other result only by the first.
         """
         context, result = call_context.get(), call.result
         if context is None or result is None or call.offered.connection.config.review_results is not is_passed:
@@ -68,7 +68,7 @@ class StoredPages:
         return tuple(call for call in stored if call in on_branch)
 
     async def find_calls(self) -> frozenset[str]:
-        """Return the ids of all calls on the current branch that may have a page, by the model or by the user."""
+        """Return the ids of the calls on the current branch, by the model or by the user, that may have a page."""
         manual = frozenset(call.page for call in self._conversation.current.manual_calls)
         return manual | await anyio.to_thread.run_sync(_find_tool_uses, self._conversation.messages)
 
