@@ -43,7 +43,7 @@ class PreparedRequest(NamedTuple):
 
 
 class RequestSource(Protocol):
-    """Interface of an object that builds model requests, limited to the methods that BudgetCheck needs."""
+    """Interface to the object that builds model requests, limited to what BudgetCheck needs."""
 
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the next request of a conversation."""
@@ -54,7 +54,7 @@ class RequestSource(Protocol):
         ...
 
     def defer(self, server: str) -> None:
-        """Stop sending the tool definitions of a server until the model has found them by searching.
+        """Send the definitions of a server's tools only once the model has found them by searching.
 
         This applies to later requests of the open conversation.
         """
@@ -66,10 +66,7 @@ Compact = Callable[[], Awaitable[bool]]
 
 
 class BudgetCheck:
-    """Guard that checks each model request against the budget.
-
-    If a request would exceed the budget, the user is asked first.
-    """
+    """Check of each model request against the budget; if a request would exceed the budget, the user is asked first."""
 
     def __init__(
         self,
@@ -92,9 +89,11 @@ class BudgetCheck:
         """Returns whether the open conversation has messages that `compact` would summarize."""
 
     async def prepare(self, conversation: Conversation, turn: str, model: ChatModel) -> PreparedRequest:
-        """Build the next model request of a turn; if it exceeds the budget, let the user decide what to do.
+        """Build the next model request of a turn; if it would exceed the budget, ask the user what to do.
 
-        Raises BudgetReached if the request must not be sent, and StoreError if the budget cannot be checked.
+        The user can, for example, raise the limit, switch to a cheaper model or shorten the request. The request is
+        then built and checked again, so the result may have another model than *model*. Raises BudgetReached if the
+        request must not be sent, and StoreError if the budget cannot be checked.
         """
         for _ in range(MAX_QUESTIONS):
             request = self._requests.build(conversation)

@@ -53,7 +53,7 @@ class CostEstimate(Struct, frozen=True):
     def cost(self) -> float | None:
         """The highest possible cost in US dollars, or None if the price is unknown.
 
-        It assumes the longest answer that the request allows.
+        It assumes that the model's response is as long as the request allows.
         """
         return None if self.input_cost is None or self.output_cost is None else self.input_cost + self.output_cost
 
@@ -61,7 +61,7 @@ class CostEstimate(Struct, frozen=True):
 class BudgetLimits:
     """Configured budget limits, and the limits that the user raised for individual conversations.
 
-    Turns and sampling share one object, so a raised limit applies to both.
+    Turns and sampling requests must use the same object, so that a limit that the user raises applies to both.
     """
 
     def __init__(self, settings: RuntimeSettings, spending: SpendingTracker, events: EventBus) -> None:
@@ -76,19 +76,19 @@ class BudgetLimits:
         return any(self._limit(conversation, name) for name in _NAMES)
 
     async def check(self, conversation: str, turn: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Compare a request with each configured limit, and return a BudgetUse for each.
+        """Compare a request with each configured limit, and return a BudgetUse for each limit.
 
-        Each BudgetUse contains the amount spent so far. If the request would exceed the limit, `raised` is the higher
-        limit that would allow the request; otherwise it is 0. *turn* is "" for a request that belongs to no turn.
-        Raises StoreError.
+        A BudgetUse contains the amount spent so far. If the request would exceed the limit, `raised` is the higher
+        limit to propose to the user, which would allow the request; otherwise it is 0. *turn* is "" for a request
+        that belongs to no turn. Raises StoreError.
         """
         totals = await self._spending.load_totals(conversation, turn)
         return self._compare(totals, conversation, estimate)
 
     def raise_limits(self, conversation: str, uses: Sequence[BudgetUse]) -> None:
-        """Raise each limit in *uses* that would be exceeded.
+        """Raise each limit in *uses* that a request would exceed to the proposed value, `raised`.
 
-        The raised limits apply to one conversation until mcphost exits.
+        The raised limits apply to this conversation until mcphost exits.
         """
         self._raised.update({(conversation, use.name): use.raised for use in uses if use.raised})
 
@@ -136,10 +136,10 @@ class BudgetLimits:
 def estimate_request(
     model: ChatModel, request: ModelRequest, input_tokens: int, messages: Sequence[Message]
 ) -> CostEstimate:
-    """Estimate the highest cost of a request, using the lower price for input that is probably cached.
+    """Estimate the highest cost of a request: input that is probably cached has a lower price.
 
-    *input_tokens* is the estimated size of the input. *messages* are the messages of the conversation, which show
-    what the provider may have cached.
+    *input_tokens* is the estimated size of the input. *messages* are the messages of the conversation; the latest
+    response shows what the provider has probably cached.
     """
     facts = model.facts
     output = request.max_output_tokens or facts.max_output_tokens or DEFAULT_OUTPUT_TOKENS
@@ -156,8 +156,8 @@ def estimate_request(
 def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message], input_tokens: int) -> int:
     """Return how many input tokens of a request to the model *name* the provider has probably cached.
 
-    Returns 0 unless this model wrote the last answer in *messages*, used the cache for it, and did so less than
-    CACHE_SECONDS ago. *input_tokens* is the estimated size of the request's input.
+    Returns 0 unless the latest response in *messages* is from this model, used the cache, and is less than
+    CACHE_SECONDS old. *input_tokens* is the estimated size of the request's input.
     """
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     if facts.cached_input_price is None or last is None or last.usage is None or last.model != name:
@@ -169,10 +169,10 @@ def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message
 
 
 def find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequence[BudgetUse]) -> int:
-    """Return the length, in tokens, of the longest answer that stays within all limits.
+    """Return the length, in tokens, of the longest response that would keep the request within all limits.
 
-    Returns 0 if the limits allow the estimated length anyway, if the answer would be too short to be useful, or if
-    the price is unknown.
+    Returns 0 if even the longest possible response stays within the limits, if the result would be too short to be
+    useful, or if the price is unknown.
     """
     if estimate.input_cost is None or not facts.output_price:
         return 0
@@ -187,10 +187,10 @@ def _raise_limit(limit: float, needed: float) -> float:
 
 
 def make_budget_error(use: BudgetUse, cost: float | None, *, can_ask: bool = False) -> BudgetReached:
-    """Return the error for a request that would exceed the budget without the user's consent.
+    """Return the error for a request that is not sent because it would exceed the limit in *use*.
 
-    The error names the limit. If *can_ask* is true, the hint also suggests sending the message again; the user is
-    then asked for consent to a higher limit.
+    *cost* is the estimated cost of the request, None if unknown. Set *can_ask* if the user will be asked about the
+    limit when the message is sent again; the hint then suggests sending it again.
     """
     limit = format_dollars(use.limit)
     flag = ", or with --max-cost" if use.name == "per_turn" else ""

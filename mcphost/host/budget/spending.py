@@ -27,7 +27,7 @@ ANSWERS = "answers"
 class OpenSpending:
     """Token usage and received characters of a running model request.
 
-    The code that receives the model's response must update both.
+    The code that receives the model's response must set and update both attributes.
     """
 
     def __init__(self) -> None:
@@ -55,11 +55,13 @@ class SpendingTracker:
     async def track(self, entry: SpendingEntry, model: ChatModel) -> AsyncGenerator[OpenSpending]:
         """Return a context manager that records one request; send it and read the response inside the block.
 
-        *entry* contains the estimated number of input tokens. The prices come from the facts about *model*, which are
-        loaded first. Nothing is recorded if the caller is cancelled while they are being loaded. A request that fails
-        before anything is received costs nothing, and its entry is deleted. A cancelled request is recorded with the
-        usage reported so far or, if none was reported, with an estimate. Raises ModelError if the facts cannot be
-        loaded; failures to save are reported, not raised.
+        *entry* contains the estimated number of input tokens. Before the block begins, the facts about *model*,
+        which contain the prices, are loaded. Raises ModelError if this fails. If the caller is cancelled meanwhile,
+        nothing is recorded.
+
+        If the block raises ModelError before anything was received, the request costs nothing, and its entry is
+        deleted. Any other request is recorded with the usage that the provider reported, even if it is cancelled;
+        if none was reported, the usage is estimated. Failures to save are reported to the user, not raised.
         """
         await model.load_facts()
         entry = replace(entry, at=entry.at or time.time())
@@ -83,8 +85,8 @@ class SpendingTracker:
     ) -> AbstractAsyncContextManager[OpenSpending]:
         """Return a context manager that records the spending of one request without tools; see `track`.
 
-        mcphost sends such requests about a conversation, for example to summarize it. *input_tokens* is the
-        estimated size of the request.
+        Use it for requests that mcphost itself makes about a conversation, for example to summarize it.
+        *input_tokens* is the estimated size of the request.
         """
         shares = (TokenShare("messages", "", "", input_tokens),)
         entry = SpendingEntry(
@@ -162,9 +164,9 @@ def local_midnight(now: float) -> float:
 
 
 def days_ago(days: int) -> float:
-    """Return the time at which a period of *days* local days began, in seconds since 1970.
+    """Return the time at which the last *days* local days began, in seconds since 1970.
 
-    The period ends today, so 1 returns the start of today.
+    Today counts as one of these days, so `days_ago(1)` is the start of today.
     """
     day = time.localtime()
     try:
@@ -183,10 +185,7 @@ def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> Sp
 
 
 def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> SpendingEntry:
-    """Return a finished request's entry with the usage that the provider reported.
-
-    If it reported none, the usage is estimated.
-    """
+    """Return a finished request's entry with the usage that the provider reported; estimate it if none was reported."""
     usage = spending.usage
     if usage is None or not (usage.input_tokens or usage.output_tokens):
         return _estimate(entry, facts, spending.received_characters // _CHARACTERS_PER_TOKEN)
@@ -205,11 +204,11 @@ def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> 
 
 
 class PartCost(Struct, frozen=True):
-    """Tokens and cost of one part of model requests, such as the results of one tool, summed over requests.
+    """Tokens and cost of one part of model requests, such as the results of one tool, summed over several requests.
 
-    The cost is in US dollars, or None if unknown. `kind`, `server` and `tool` are as in TokenShare; `kind` is
-    ANSWERS for the model's output. The provider's count of input tokens is divided among the parts in proportion to
-    their estimated sizes.
+    `kind`, `server` and `tool` are as in TokenShare, except that `kind` is ANSWERS for the models' output. `cost`
+    is in US dollars, or None if unknown. Providers report only the input tokens of a whole request; they are
+    divided among its parts in proportion to the parts' estimated sizes.
     """
 
     kind: str
@@ -220,10 +219,11 @@ class PartCost(Struct, frozen=True):
 
 
 class CostPeriod(Struct, frozen=True):
-    """Total cost of the requests in a turn, a conversation or a period.
+    """Total cost of the requests in a turn, a conversation or a period of time.
 
-    `models` contains the cost of each model, and `parts` the cost of each part of the requests, both with the most
-    expensive first. `day` is the date if the period is one local day, otherwise "".
+    - `models` contains the cost of each model, and `parts` the cost of each part of the requests; both begin with
+      the most expensive one.
+    - `day` is the date if the period is one local day, otherwise "".
     """
 
     title: str
@@ -299,10 +299,10 @@ def sum_parts(entries: Iterable[SpendingEntry]) -> tuple[PartCost, ...]:
 
 
 def describe_part(kind: str, server: str, tool: str, translate: Callable[[str], str] = str) -> str:
-    """Return a label for a part of model requests, such as "tools of github"; names are not sanitized.
+    """Return a label for a part of model requests, such as "tools of github".
 
-    *kind*, *server* and *tool* are as in PartCost. The label is translated with *translate* before the names are
-    filled in.
+    *kind*, *server* and *tool* are as in PartCost. *translate* is applied to the label before the names are filled
+    in. The names are not sanitized, so sanitize the result before displaying it.
     """
     match kind:
         case "system":
