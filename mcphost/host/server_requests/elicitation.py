@@ -152,8 +152,8 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Show the form or URL to the user and return the user's action: accept, decline or cancel.
 
-        A form or URL that violates the specification is not shown. The server then receives the action cancel in
-        protocol version 2026-07-28 and later, and error -32602 in earlier versions.
+        A form or URL that violates the specification is not shown. In protocol version 2026-07-28 and later, the
+        server then receives the action cancel; in earlier versions, it receives error -32602.
         """
         if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
             return ServerRequestRejection(f"Elicitation mode {request.mode[:40]!r} is not supported.", INVALID_PARAMS)
@@ -170,9 +170,10 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Notify the user that a request was rejected, with the reason *why*.
+        """Notify the user that an invalid request was refused, with the reason *why*.
 
-        Only the first 20 different reasons are reported, each of them once.
+        Each reason is reported once, and at most 20 reasons are reported, so that a server cannot flood the user
+        with notices.
         """
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
@@ -220,8 +221,8 @@ class ElicitationHandler:
     async def _ask_and_open(self, question: VisitUrl) -> tuple[UrlVerdict, bool]:
         """Ask the user about a URL and open it in a browser if the user agrees.
 
-        Returns the answer, and whether mcphost opened the URL. If no browser can be opened, the user is asked to open
-        the URL without mcphost.
+        Returns the answer, and whether mcphost opened the URL. If the URL cannot be opened, the question is asked
+        again, so that the user can open the URL without mcphost.
         """
         verdict = await self._frontend.ask(question)
         if not isinstance(verdict, AcceptUrl) or self._open_url is None:
@@ -240,11 +241,12 @@ class ElicitationHandler:
     async def visit_required_urls(
         self, request: UrlElicitationRequired, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """Ask the user to visit each URL that a tool call requires; return accept after all visits.
+        """Ask the user to visit the URLs that a tool call requires, one after another.
 
-        *why* is the reason shown with the questions. A visit is complete when the user or the server confirms it. If
-        the user declines or cancels the question about a URL, that action is returned. If the user decides not to retry
-        the call, the result is cancel.
+        Returns accept when the user wants the call to be retried, or when the server has reported all visits as
+        complete. Returns cancel if the user decides not to retry the call. If the user declines or cancels the
+        question about a URL, that action is returned without asking about the other URLs. *why* is the reason shown
+        with the questions.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")
@@ -262,10 +264,10 @@ class ElicitationHandler:
         return ElicitResult("accept" if await self._wait_until_done(completions, questions, why) else "cancel")
 
     async def _wait_until_done(self, completions: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
-        """Ask the user whether to retry the tool call, and return the answer.
+        """Ask the user whether to retry the tool call after visiting the URLs, and return the answer.
 
-        *why* is the reason shown with the question. If the server reports completion first, the question is withdrawn
-        and True is returned.
+        If the server reports all visits as complete before the user answers, the question is withdrawn and True is
+        returned. *why* is the reason shown with the question.
         """
         if RetryCall.KIND not in self._frontend.kinds:
             return True

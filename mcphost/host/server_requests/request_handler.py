@@ -56,7 +56,7 @@ AUDIT_INTERVAL = 600.0
 class QuestionRateLimiter:
     """Rate limiter (token bucket) for the questions of one server or page.
 
-    Each withdrawn question costs a token, and so does each question from a page that the user declines.
+    A question costs a token if its sender withdraws it, or if it is from a page and the user declines it.
     """
 
     def __init__(self, server: str, audit: AuditLog) -> None:
@@ -69,9 +69,9 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Return a context manager to use while a question is open; cancelling the question costs a token.
+        """Return a context manager to use while a question is open; cancelling the block costs a token.
 
-        Raises TooManyQuestions if too many questions were cancelled or declined.
+        Raises TooManyQuestions if no token is left.
         """
         now = monotonic()
         self._tokens = min(BURST, self._tokens + (now - self._refilled_at) / SECONDS_PER_TOKEN)
@@ -89,7 +89,7 @@ class QuestionRateLimiter:
             raise
 
     def count_declined(self) -> None:
-        """Count a question from a page that the user declined, so that a page cannot ask indefinitely."""
+        """Take a token for a question from a page that the user declined, so that it cannot ask again indefinitely."""
         self._tokens -= 1
 
     def _record_refusal(self, now: float) -> None:
@@ -118,10 +118,11 @@ class ServerRequestHandlerFactory:
         questions: QuestionBudget | None = None,
         folders: FolderAnswerStore | None = None,
     ) -> None:
-        """Create a factory; *questions* limits the open questions of all servers.
+        """Create a factory with the parts that all handlers share.
 
-        *folders* stores the user's permanent answers about sharing folders. *open_url* opens a URL that the user agreed
-        to visit; if it is None, the frontend opens the URL.
+        - *questions* limits the number of open questions of all servers together.
+        - *folders* stores the user's permanent answers about sharing folders.
+        - *open_url* opens a URL that the user agreed to visit; if it is None, the frontend opens such URLs.
         """
         self.frontend = frontend
         self.open_url = open_url
@@ -163,7 +164,8 @@ class AttributingFrontend(FrontendWrapper):
     async def ask(self, question: Question[A]) -> A:
         """Ask the user and return the answer.
 
-        While the question is open, the deadlines and stopwatches of running calls are paused.
+        While the question is open, time does not count for the running calls: their deadlines and stopwatches are
+        paused.
         """
         with pause_call_deadlines(), pause_stopwatches():
             return await self._frontend.ask(replace(question, account=self._account(), number=_call_number.get()))
@@ -213,8 +215,8 @@ class ServerRequestHandler:
     def call_number(self, call: int) -> int:
         """Return the number that identifies a call in the user interface, or 0 if *call* is 0 (no call).
 
-        *call* is the client's internal number. Only calls during which the server sends a request are numbered,
-        starting at 1.
+        *call* is the client's internal number. A call gets its number here, when the server first sends a request
+        during the call, so the numbers shown to the user are 1, 2 and so on.
         """
         if call and call not in self._call_numbers:
             self._call_numbers = dict(
@@ -226,9 +228,9 @@ class ServerRequestHandler:
     def capabilities(self) -> dict[str, Any]:
         """The client capabilities to declare, in the form that the newest protocol version defines.
 
-        `capabilities_for` converts them for older versions. `sampling.context` is never declared, so that servers do
-        not request the conversation. Servers of older protocol versions can request it anyway; they receive it only if
-        the user adds it to that request.
+        `capabilities_for` converts them for older versions. `sampling.context` is never declared, so that servers
+        do not ask for the user's conversation in sampling requests. In older protocol versions, servers can ask
+        without this capability; they receive the conversation only if the user adds it to the request.
         """
         supported = self._frontend.kinds
         declared: dict[str, Any] = {}
@@ -283,8 +285,8 @@ class ServerRequestHandler:
     async def prepare(self, context: ServerRequestContext) -> bool:
         """Ask the user questions that were postponed until this client request; see RequestHandler.
 
-        Returns True if the request may depend on the roots. The caller then delays it, so that the server can first
-        request the changed list of roots.
+        Returns True if the server may need roots for the request, which is the case for a tool call, for example.
+        The caller then waits for a short time until open roots requests of the server have been answered.
         """
         if context.method not in METHODS_NEEDING_ROOTS:
             return False
@@ -309,12 +311,13 @@ class ServerRequestHandler:
 def _attributed(context: ServerRequestContext) -> Generator[None]:
     """Attribute questions and audit rows to the tool call during which a server sent a request.
 
-    The call determines the conversation, and the stopwatches that are paused while a question is open. Before
-    revision 2026-07-28, a server's request is handled in a different task than the call, and the call may belong to
-    a conversation that the user has left. If the request may belong to one of several calls, the stopwatches of all
-    of them are paused, and the request is attributed to a conversation only if all of these calls belong to it. The
-    context of the current task is not used in these cases, because the task may have been started during an
-    unrelated call.
+    The call determines the conversation, and the stopwatches to pause while a question is open.
+
+    Since revision 2026-07-28, a server's request is handled in the task of the call. In earlier revisions, it is
+    handled in a task that may have been started during an unrelated call. Therefore, `context.task_contexts` is
+    used instead of the current context: it contains a context for each call during which the server may have sent
+    the request. The stopwatches of all these calls are paused. The request is attributed to a conversation only if
+    all of them belong to it.
     """
     calls = [one.get(call_context) for one in context.task_contexts]
     conversations = {id(call.conversation) if call is not None else 0 for call in calls}
@@ -333,7 +336,7 @@ def _attributed(context: ServerRequestContext) -> Generator[None]:
 
 
 def _deferred_reason(context: ServerRequestContext) -> str:
-    """Return the reason for a deferred question as a phrase that is shown with the question."""
+    """Return the reason to show with a deferred question about roots, as a phrase that names the client request."""
     name = sanitize_line(context.target, 200)
     match context.method:
         case "resources/read":
@@ -345,7 +348,10 @@ def _deferred_reason(context: ServerRequestContext) -> str:
 
 
 def _reason(context: ServerRequestContext) -> str:
-    """Return the reason for a question as a phrase that is shown with the question; names are sanitized."""
+    """Return the reason to show with a question, as a phrase such as "requested by its tool search".
+
+    Names in the phrase are sanitized.
+    """
     name = sanitize_line(context.target, 200)
     match context.method:
         case "tools/call":

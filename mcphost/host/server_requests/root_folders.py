@@ -36,10 +36,12 @@ EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
 class RootFolder(Struct, frozen=True, kw_only=True):
     """A folder in the list of roots, and its state when it was last inspected.
 
-    `path` is the real path with symbolic links resolved, or the configured path if the folder cannot be shared.
-    `configured_path` is the configured path if it differs from `path`. `state` is "there" (can be shared), "gone"
-    (cannot be read; `why` is the reason) or "out" (removed by the user). `scope` is the scope of the user's edit that
-    applies to the folder, "" if there is none. `warning` is a sentence about the risk of sharing the folder.
+    - `path` is the real path with symbolic links resolved, or the configured path if the folder cannot be shared.
+    - `configured_path` is the configured path if it differs from `path`, otherwise "".
+    - `state` is "there" if the folder can be shared, "gone" if it cannot be read (`why` is the reason), or "out" if
+      the user removed it from the list.
+    - `scope` is the scope of the user's edit that applies to the folder, "" if there is none.
+    - `warning` is a sentence about the risk of sharing the folder, "" if there is none.
     """
 
     path: str
@@ -102,9 +104,10 @@ class RootFolders(Struct, frozen=True):
 class KnownRoots(Struct, frozen=True):
     """The roots that a server has received, and the user's answer about sharing them.
 
-    `roots` is the last list sent to the server, None if none was sent. `is_refused` means that the user's last
-    answer was a refusal. `is_approved` means that, in this run, the same roots are sent again without asking the
-    user. `is_permanent` means that they are also sent without asking in later runs.
+    - `roots` is the list that was last sent to the server, None if none was sent.
+    - `is_refused` means that the user's last answer was a refusal.
+    - `is_approved` means that the same roots are sent again in this run without asking the user.
+    - `is_permanent` means that they are also sent without asking in later runs.
     """
 
     roots: tuple[Root, ...] | None = None
@@ -140,10 +143,9 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
 
 
 def compare_roots(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
-    """Return a change of the setting "roots" for each folder that only one of the configurations lists.
+    """Return a change of the setting "roots" for each folder that was added to or removed from the configuration.
 
-    The change's value for the other configuration is None. A renamed folder yields two changes: one for the removal
-    and one for the addition.
+    The value before an addition, and the value after a removal, is None. A renamed folder yields both.
     """
     before, after = ({(root.path, root.name): root for root in configured_roots(config)} for config in (old, new))
     removed = (SettingChange("roots", _format_root(root), None) for key, root in before.items() if key not in after)
@@ -254,10 +256,10 @@ UNSOLICITED_REASON = "it asked on its own; no call was running"
 
 
 class FolderRequest(Struct, frozen=True):
-    """A server's roots request that is waiting for the user's decision.
+    """A roots request from a server that is waiting for the user's decision.
 
-    `folders` are the folders for which the user has not decided whether this server may receive them. `gone`
-    contains the paths of listed folders that cannot be read now.
+    - `folders` are the folders for which the user has not decided whether this server may receive them.
+    - `gone` contains the paths of listed folders that cannot be read now.
     """
 
     server: str
@@ -268,10 +270,7 @@ class FolderRequest(Struct, frozen=True):
 
 
 class WaitingServer(Protocol):
-    """Interface of a server that may be waiting for the user to decide about folders.
-
-    RootSharing implements it.
-    """
+    """Interface to a server that may be waiting for the user's decision about folders; implemented by RootSharing."""
 
     @property
     def server(self) -> str:
@@ -303,7 +302,7 @@ class WaitingServer(Protocol):
 class FolderQuestions:
     """Queue of questions about sharing folders, which are asked one at a time.
 
-    Each question covers every server that is waiting when the question opens.
+    When a question is asked, it also covers every other server that is waiting for a decision at this moment.
     """
 
     def __init__(
@@ -312,10 +311,11 @@ class FolderQuestions:
         answers: FolderAnswerStore | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create a queue; *audit* records the decision for each server of a combined question.
+        """Create a queue.
 
-        *answers* stores permanent answers. *clock* returns the time in seconds; RootSharing uses it to decide whether
-        a refusal is still recent.
+        - *audit* records the decision about each server, if a question covers several.
+        - *answers* stores permanent answers.
+        - *clock* returns the time in seconds; RootSharing uses it to decide whether a refusal is still recent.
         """
         self._audit = audit
         self.answers = answers
@@ -324,15 +324,18 @@ class FolderQuestions:
         self._lock = anyio.Lock()
 
     def register(self, server: WaitingServer) -> None:
-        """Register a server, so that its waiting request is included in the next question."""
+        """Register a server.
+
+        If it is waiting when a question about another server is asked, the question also covers it.
+        """
         self._servers.append(server)
 
     async def ask(self, server: WaitingServer, why: str) -> bool:
         """Ask the user which folders to share with a server; return False if there is nothing to decide.
 
-        *why* is the reason shown for this server; the same question covers all other servers that are waiting.
-        Cancellation withdraws the question, but another waiting server may ask it again. Raises StoreError or
-        ConsentDenied.
+        The question also covers all other servers that are waiting. *why* is the reason shown for *server*. If the
+        caller is cancelled, the question is withdrawn; another waiting server may then ask it again. Raises
+        StoreError or ConsentDenied.
         """
         if await server.pending_request(why) is None:
             return False
@@ -377,10 +380,10 @@ def _verdicts() -> "dict[str, RootsVerdict]":
 
 
 def _server_verdict(verdict: "RootsVerdict", has_asked: bool, server: str) -> "RootsVerdict":
-    """Return the user's decision about one server.
+    """Return the user's decision about one server, given the answer to a question that may cover several.
 
-    A SharePerServer answer contains a decision for each server. Any other answer applies only to the server that
-    caused the question (*has_asked* is true); the requests of the other servers are refused.
+    A SharePerServer answer contains a decision for each server. Any other answer applies only to the server whose
+    request caused the question (*has_asked* is true); for the other servers, it means a refusal.
     """
     from mcphost.host.questions.questions import SharePerServer
 

@@ -79,9 +79,9 @@ class _ServerFolders(Struct, frozen=True):
 class RootSharing:
     """Policy for sharing folders with one server, which receives a folder only if the user agrees.
 
-    A permanent answer is stored with the server's name, the digest of its configuration (returned by *digest*) and the
-    folder's real path. If it cannot be stored, *notify* is called with a message and a hint, and the answer applies
-    only to this run. *folder_questions* is shared by all servers.
+    A permanent answer is stored with the server's name, the digest that *digest* returns, and the folder's real
+    path. If it cannot be stored, *notify* is called with a message and a hint, and the answer applies only to this
+    run. All servers share the same *folder_questions*.
     """
 
     def __init__(
@@ -148,20 +148,24 @@ class RootSharing:
         return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
-        """Discard the previous connection's open questions, and load the stored answers. Raises StoreError."""
+        """Discard the previous connection's open questions. Raises StoreError.
+
+        If the frontend cannot ask the user, also find out whether stored answers allow sharing a folder
+        (`has_answers`).
+        """
         self._is_answer_pending = self._needs_relisting = self._has_ended = False
         if not self._can_ask:
             self.has_answers = bool((await self._inspect_folders()).approved)
 
     def end_connection(self) -> None:
-        """Forget the server's open requests, so that no later question names a server that has ended."""
+        """Forget the server's open requests, because its connection has ended; later questions then do not name it."""
         self._has_ended = True
         self._is_ready = self._is_answer_pending = self._needs_relisting = False
 
     def mark_ready(self) -> None:
-        """Mark the server as ready for requests.
+        """Record that the server is ready for requests; only then are deferred questions asked.
 
-        Deferred questions are then asked before the next tool call, resource read or prompt request.
+        A deferred question is asked before the next tool call, resource read or prompt request.
         """
         self._is_ready = True
 
@@ -171,10 +175,13 @@ class RootSharing:
     ) -> ListRootsResult | ServerRequestRejection:
         """Return the roots to send, or a rejection; ask the user about undecided folders.
 
-        *why* is the reason shown with the question. *context* is the client request, if known, during which the server
-        sent its request. Before protocol version 2026-07-28, a request that arrives outside a tool call, resource read
-        or prompt request is held until the next of these begins. The user is then asked, even if the held request has
-        ended by then. Raises StoreError or ConsentDenied.
+        *why* is the reason shown with the question. *context* is the client request, if known, during which the
+        server sent its request.
+
+        Before protocol version 2026-07-28, the user is asked only while a tool call, resource read or prompt
+        request is running. A request that arrives at any other time waits for the next of these; if some folders
+        are already approved, they are sent at once. The question is also asked if the waiting request has timed out
+        by then. Raises StoreError or ConsentDenied.
         """
         context = context or ServerRequestContext()
         folders = await self._inspect_folders()
@@ -201,10 +208,10 @@ class RootSharing:
         return await self._make_reply(folders, was_asked=was_asked)
 
     def on_request_cancelled(self) -> None:
-        """Handle the server's cancellation of its roots request.
+        """Handle the server's cancellation of its roots request, which withdraws the question to the user.
 
-        The prompt that asks the user which folders to share is postponed until the next tool call, resource read or
-        prompt request. Nothing is postponed if the connection has ended.
+        The question is asked again before the next tool call, resource read or prompt request, unless the
+        connection has ended.
         """
         self._is_answer_pending = not self._has_ended
 
@@ -226,10 +233,10 @@ class RootSharing:
             self._asking_count -= 1
 
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
-        """Return a reply with the approved folders; if they differ from the last reply, record them first.
+        """Return a reply with the approved folders; if they differ from the last reply, record this first.
 
-        If *was_asked* is true, the user was asked about the folders for this reply, and the audit log records the
-        user's answer as the source of the decision.
+        *was_asked* means that the user was asked for this reply. The audit log then records the user's answer as
+        the reason, not an earlier decision.
         """
         reply = self._roots.filter_reply(
             ListRootsResult(
@@ -255,7 +262,8 @@ class RootSharing:
     async def _inspect_folders(self) -> _ServerFolders:
         """Inspect the folders and return them with the user's decisions for this server.
 
-        If the stored answers cannot be read, none applies. Raises StoreError if the list of folders cannot be read.
+        If the stored answers cannot be read, the user is notified, and the folders count as undecided. Raises
+        StoreError if the list of folders cannot be read.
         """
         folders = await self._roots.refresh()
         version = self._roots.version
@@ -276,7 +284,7 @@ class RootSharing:
 
     # -- waiting for a call
     async def _wait_for_decision(self) -> bool:
-        """Wait until the user has decided about the folders, usually before the next tool call; return True.
+        """Wait until the user has decided about the folders, usually before the next tool call; then return True.
 
         Returns False after a timeout, or immediately if MAX_HELD_REQUESTS requests are already waiting.
         """
@@ -308,10 +316,11 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Return a context manager that marks a client request as running; *method* is its method.
+        """Return a context manager that marks a client request with this method as running.
 
-        While a tool call, resource read or prompt request is running, the user may be asked about folders. Used only
-        before protocol version 2026-07-28.
+        The user can be asked about folders while a tool call, resource read or prompt request is running. Any other
+        request releases a held roots request after a short time, because the server may need the roots to answer
+        it. Used only before protocol version 2026-07-28.
         """
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
@@ -332,9 +341,9 @@ class RootSharing:
     async def prepare(self, why: str) -> bool:
         """Ask a deferred question about folders before a tool call, resource read or prompt request.
 
-        *why* is the reason shown with the question. If the server's roots request is no longer open, the server is
-        notified that the roots changed, and mcphost waits up to one second for a new request. Returns False if there
-        was nothing to do. Never raises.
+        *why* is the reason shown with the question. The server may have cancelled its roots request since. In this
+        case, it is notified that the roots changed, and mcphost waits up to one second for a new request. Returns
+        False if there was nothing to do. Never raises.
         """
         if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False
@@ -357,10 +366,10 @@ class RootSharing:
         return True
 
     def _release_held(self) -> None:
-        """Release the roots requests that are waiting for the user's decision.
+        """Let the roots requests that waited for the user's decision continue.
 
-        If the server cancelled its request, it is notified that the roots changed, so that it requests them
-        again.
+        If the server has cancelled its request in the meantime, it is notified that the roots changed, so that it
+        sends a new request.
         """
         if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused
@@ -371,10 +380,10 @@ class RootSharing:
 
     # -- the question
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request that needs the user's decision now.
+        """Return the request about which the user must be asked now; None if there is nothing to ask.
 
-        Returns None if all folders are decided, or if the user refused the same folders in the last 60 seconds. *why*
-        is the reason shown with the question. Raises StoreError.
+        This is the case if all folders are decided, or if the user refused the same folders in the last 60 seconds.
+        *why* is the reason shown with the question. Raises StoreError.
         """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)
@@ -406,10 +415,10 @@ class RootSharing:
         self._release_held()
 
     async def _save_answer(self, folders: tuple[RootFolder, ...], *, shared: bool) -> None:
-        """Record a permanent answer in the audit log and store it. Raises ConsentDenied.
+        """Record a permanent answer about *folders* in the audit log and store it. Raises ConsentDenied.
 
-        *shared* is True if the answer shares *folders*, and False if it refuses to share them. If the answer cannot be
-        stored, it applies only to this run.
+        *shared* is true if the user shares the folders, and false if the user never shares them. If the answer
+        cannot be stored, it applies only to this run.
         """
         decision = "always" if shared else "never"
         for folder in folders:
@@ -460,9 +469,9 @@ class RootSharing:
     async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
         """Notify the server of each change of the roots until the session ends.
 
-        A server that has not received roots is not notified. In protocol version 2026-07-28 and later, servers are
-        never notified, because they request the roots when they need them. *warn* is called with a message if a
-        notification cannot be sent.
+        A server that has not received any roots in this session is not notified. Servers with protocol version
+        2026-07-28 or later are never notified, because they request the roots each time they need them. *warn* is
+        called with a message if a notification cannot be sent.
         """
         self.mark_ready()
         try:

@@ -87,7 +87,7 @@ class _SharedInspection:
 class Roots:
     """The folders that the user shares with servers in this run.
 
-    Edits stored by another mcphost process appear at the next inspection.
+    Edits of this list that another mcphost process stores take effect here when the folders are inspected again.
     """
 
     def __init__(
@@ -99,10 +99,12 @@ class Roots:
         publish: Callable[[AnyEvent], None] = lambda event: None,
         lifetime: Lifetime | None = None,
     ) -> None:
-        """Create the list from the folders in *configured*; without *stored_folders*, edits apply only to this run.
+        """Create the list from the folders in *configured*.
 
-        *publish* is called with each event about the list or about shared folders. *lifetime* runs the inspection after
-        the configuration has changed; without it, the next `refresh` inspects the folders.
+        - *stored_folders* stores the user's edits for later runs; if it is None, edits apply only to this run.
+        - *publish* is called with each event about the list or about shared folders.
+        - *lifetime* runs an inspection in the background after a change of the configuration. If it is None, the
+          folders are inspected by the next `refresh`.
         """
         self.version = 0
         """Increases whenever the roots that servers may receive change."""
@@ -129,7 +131,7 @@ class Roots:
     async def refresh(self) -> RootFolders:
         """Inspect all folders and return them; publish an event if they changed. Raises StoreError.
 
-        The inspection runs in a thread, because a file system may hang.
+        The inspection runs in a thread, because it may block for a long time on a network file system.
         """
         number = next(self._inspection_numbers)
         folders = await self._inspect_shared()
@@ -144,7 +146,7 @@ class Roots:
         return folders
 
     async def _inspect_shared(self) -> RootFolders:
-        """Inspect the folders once for concurrent callers, such as servers that start at the same time.
+        """Inspect the folders; concurrent callers, such as servers that start at the same time, share one inspection.
 
         Raises StoreError.
         """
@@ -182,7 +184,8 @@ class Roots:
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
         """Return a copy of the reply with only the roots that may be sent now.
 
-        Not asynchronous, so that no folder can be removed between this check and sending the reply.
+        This is not a coroutine: if the caller sends the reply without awaiting anything else first, the user cannot
+        remove a folder in between.
         """
         folders = self._last_folders.available if self._last_folders else ()
         known = {folder.root for folder in folders if self._is_listed(folder)} - self._leaving_roots
@@ -191,8 +194,8 @@ class Roots:
     def use_configured(self, configured: tuple[RootConfig, ...]) -> None:
         """Replace the configured folders; the user's edits to the list are kept.
 
-        Folders that are no longer listed are no longer sent to servers. In the background, the folders are inspected
-        and the servers are notified of the change.
+        Folders that are no longer listed are not sent from now on. The new folders are inspected in the background;
+        then, the servers are notified of the change.
         """
         if configured == self._configured:
             return
@@ -205,7 +208,7 @@ class Roots:
             await self.refresh()
 
     def _is_listed(self, folder: RootFolder) -> bool:
-        """Return whether an inspected folder is still configured, or listed because of an edit by the user."""
+        """Return whether an inspected folder is still in the list: configured, or added or changed by the user."""
         if folder.scope or folder.source == "added":
             return True
         return bool({folder.path, folder.configured_path} & self._configured_paths)
@@ -216,19 +219,21 @@ class Roots:
         self._changed = anyio.Event()
 
     async def wait_for_change(self) -> None:
-        """Wait until the list of roots changes or a server must be notified of it again."""
+        """Wait until the list of roots changes, or a server must be notified again that it has changed."""
         await self._changed.wait()
 
     # -- editing, by the user only
     async def add(
         self, path: str, name: str | None = None, scope: RootScope = "run", *, who: str = "person"
     ) -> RootFolder:
-        """Add a folder, or rename or restore a listed one; None as *name* keeps the name unchanged.
+        """Add a folder to the list, rename a listed folder, or restore a removed one.
 
-        `~` and paths relative to the folder mcphost was started in are allowed; the path is stored with symbolic links
-        resolved. *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError
-        if the folder cannot be read or is already listed, or if there are too many folders. Raises StoreError or
-        ConsentDenied if the edit cannot be stored or recorded.
+        *path* may start with `~`, or be relative to the folder in which mcphost was started; it is stored with
+        symbolic links resolved. If *name* is None, the name is not changed. *who* is the source that the audit log
+        records (see `audit_labels.SOURCE_LABELS`).
+
+        Raises UsageError if the folder cannot be read or is already in the list, or if there are too many folders.
+        Raises StoreError or ConsentDenied if the edit cannot be stored or recorded.
         """
         _check_input(path, name or "")
         async with self._lock:
@@ -248,11 +253,11 @@ class Roots:
             return (await self.refresh()).find(inspected.path) or inspected
 
     async def remove(self, path: str, scope: RootScope = "run", *, who: str = "person") -> RootFolder:
-        """Remove a folder from the list; it is never sent again, not even in a reply that is being prepared.
+        """Remove a folder from the list; from now on, it is not sent, not even in a reply that is being prepared.
 
-        Removing it again with a wider *scope* extends the removal. *who* is the source that the audit log records (see
-        `audit_labels.SOURCE_LABELS`). Raises UsageError if the folder is not listed; StoreError if the removal cannot
-        be stored and therefore applies only to this run.
+        A folder that was removed for this run can be removed again with a wider *scope*. *who* is the source that
+        the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if the folder is not listed.
+        Raises StoreError if the removal cannot be stored; it then applies only to this run.
         """
         _check_input(path, "")
         # Before any await, so that a reply that is being prepared does not contain the folder.
