@@ -1,9 +1,11 @@
 """Sampling: a server's request to the user's model; the user reviews the request and the reply.
 
-Specification: client/sampling. The model receives only what the server sent: no tools of the host, no earlier sampling
-requests, and the conversation only if the user adds it to this request. Tools in the request belong to the server:
-calls to them are returned to the server and never run here. If the server sends another sampling request while it runs
-one of these tools, that request is nested one level deeper; the number of levels is limited.
+Specification: client/sampling. The model receives only what the server sent, without the host's tools and without
+earlier sampling requests. It receives the conversation only if the user adds it to the request. Tools in the
+request belong to the server: the model's calls to them are returned to the server, which runs them.
+
+If the server sends another sampling request while it runs one of these tools, that request is nested one level
+deeper. The number of levels is limited.
 """
 
 import math
@@ -71,7 +73,7 @@ Notify = Callable[[str, str], None]
 
 
 class SamplingAnswer(Struct, frozen=True):
-    """The model's reply: text, tool calls, token usage, and the stop reason as defined by MCP."""
+    """The model's response to a sampling request: text, tool calls, token usage, and the stop reason defined by MCP."""
 
     text: str
     tool_uses: tuple[ToolUsePart, ...]
@@ -111,11 +113,11 @@ class SamplingHandler:
     async def answer(
         self, wire_request: CreateMessage, why: str, context: ServerRequestContext
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Let the user review the request, send it to the model, and let the user review the reply.
+        """Let the user review the request, send it to the model, and let the user review the response.
 
         *why* is the reason shown in the reviews. *context* is the client request, if known, during which the server
-        sent the sampling request. If the user refuses, the server gets error -1; for an invalid request, it gets error
-        -32602.
+        sent the sampling request. If the user refuses, the server gets error -1. If the request is invalid, it gets
+        error -32602.
         """
         try:
             request = await _parse_request(wire_request, context.revision, self._issued_ids)
@@ -147,9 +149,9 @@ class SamplingHandler:
             return await self._review_and_ask(models, wire_request, request, why, context, depth)
 
     def _report_limit(self, limit_error: str, hint: str) -> None:
-        """Notify the user that a request was refused, at most once every ten seconds.
+        """Notify the user that a request was refused because of a limit.
 
-        A server may send thousands of requests.
+        This happens at most once every ten seconds, because a server may send thousands of requests.
         """
         now = time.monotonic()
         if now - self._reported_at >= _REPORT_SECONDS:
@@ -164,7 +166,7 @@ class SamplingHandler:
         return f"at most {limit} nested sampling requests of this server are allowed.{note}"
 
     def _rate_error(self, context: ServerRequestContext) -> str:
-        """Count a request; return "" or a sentence that describes the rate limit exceeded by the request."""
+        """Count a request and return "", or return a sentence about the rate limit that the request exceeds."""
         if self._lock.statistics().tasks_waiting >= MAX_WAITING:
             return f"{MAX_WAITING} sampling requests of this server are already waiting."
         if context.call_number:
@@ -234,10 +236,10 @@ class SamplingHandler:
     async def _ask_model(
         self, model: llm.ChatModel, request: SamplingRequest, tokens: int
     ) -> SamplingAnswer | ServerRequestRejection:
-        """Send the request; return the model's reply, or a rejection if the model fails.
+        """Send the request to the model; return the model's response, or a rejection if the model fails.
 
-        The request is recorded in the audit log, and its tokens are counted against the server's limits. *tokens* is
-        the estimated number of input tokens.
+        The request is recorded in the audit log, and its tokens are counted against the server's limits. *tokens*
+        is the estimated number of input tokens.
         """
         span = await self._audit.start_span(
             AuditSubject(kind="sampling", server=self._server, name=model.name), who="answer"
@@ -341,9 +343,9 @@ def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversatio
 
 
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest, spending: OpenSpending) -> SamplingAnswer:
-    """Send the request to the model; return the reply, cut off at a stop sequence. Raises ModelError.
+    """Send the request to the model; return the response, cut off at a stop sequence. Raises ModelError.
 
-    While the reply is received, its length and token usage are recorded in *spending*.
+    While the response is received, its length and token usage are recorded in *spending*.
     """
     text, uses = "", list[ToolUsePart]()
     finished = llm.StreamFinished()

@@ -34,7 +34,7 @@ SamplingToolChoice = Literal["auto", "required", "none"]
 
 
 class SamplingRequest(Struct, frozen=True, kw_only=True):
-    """A validated sampling request; `tool_names` maps tool names for the model to the server's tool names."""
+    """A validated sampling request; `tool_names` maps the tool names that the model sees to the server's own."""
 
     request: ModelRequest
     tools_raw: tuple[Raw, ...]
@@ -52,14 +52,13 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def max_tokens(self) -> int:
-        """The maximum number of tokens in the model's reply."""
+        """The maximum number of tokens in the model's response."""
         return self.request.max_output_tokens
 
     def unsupported_content(self, facts: ModelFacts) -> Iterator[str]:
         """Yield a phrase for each kind of content that the model described by *facts* cannot process.
 
-        Each phrase completes a sentence that begins with "sent the model", for example "images, which this model does
-        not support.".
+        The phrases follow "sent the model", for example "images, which this model does not support.".
         """
         if self.audio_count:
             yield "audio, which is not supported."
@@ -77,10 +76,12 @@ def parse_sampling_request(
 ) -> SamplingRequest:
     """Convert a server's sampling request to a request for the model.
 
-    *messages* and *choice* are the decoded messages and tool choice of the request. *issued_ids* are the ids that the
-    model's provider gave to the tool calls in earlier replies to this server. All other ids are dropped: the review
-    does not show ids, so a server could use them to send the model unseen text. Raises MalformedMessage for invalid
-    tools or stop sequences.
+    *messages* and *choice* are the decoded messages and tool choice of the request. Raises MalformedMessage for
+    invalid tools or stop sequences.
+
+    *issued_ids* are the ids that the model's provider gave to tool calls in earlier responses, which were sent to
+    this server. Any other id in *messages* is dropped: a server could hide text for the model in an id, because the
+    user does not see ids when reviewing the request.
     """
     raws = (
         decode(wire_request.tools, tuple[Raw, ...], "list of tools of the sampling request")
@@ -140,7 +141,7 @@ def _unique_names(server_names: list[str]) -> dict[str, str]:
 def _convert_messages(
     messages: tuple[SamplingMessage, ...], names: dict[str, str], issued_ids: Container[str]
 ) -> Iterator[Message]:
-    """Convert the messages for the model; tool calls get new ids, because providers restrict the form of ids."""
+    """Convert the messages for the model; tool calls get new ids, because providers do not accept every id."""
     ids: dict[str, ToolUsePart] = {}
     for message in messages:
         if message.tool_results:
@@ -188,7 +189,7 @@ def _provider_id(meta: Raw) -> str:
 
 
 def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: SamplingRequest) -> tuple[dict[str, Any], ...]:
-    """Return the model's reply as MCP content blocks, with the tool names from the server's request."""
+    """Return the model's response as MCP content blocks, with the tool names from the server's request."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text or not tool_uses else []
     for use in tool_uses:
         block: dict[str, Any] = {

@@ -22,8 +22,8 @@ from mcphost.store.spending import SpendingEntry
 class SamplingCosts:
     """Budget checks and spending records for the sampling requests of all servers.
 
-    The costs are added to the totals of the open conversation and of the day, but to no turn, because a server may send
-    a request outside a turn.
+    The costs count for the open conversation and for the day, but not for a turn, because a server may send a
+    request outside a turn.
     """
 
     def __init__(
@@ -36,11 +36,12 @@ class SamplingCosts:
     async def find_max_output(
         self, frontend: Frontend, server: str, why: str, model: ChatModel, request: ModelRequest, input_tokens: int
     ) -> int:
-        """Check a request against the budget; return the maximum number of tokens in the model's answer.
+        """Check a request against the budget; return the maximum number of tokens in the model's response.
 
-        If the request exceeds a limit, the user is asked for confirmation; *why* is the reason shown in the question.
-        *input_tokens* is the estimated size of the request's input; the result is at most `request.max_output_tokens`.
-        Raises BudgetReached if the user refuses, and StoreError if the budget cannot be checked.
+        The result is at most `request.max_output_tokens`. If the request could exceed a limit, the user is asked
+        first, and may allow only a shorter response. *why* is the reason shown with the question. *input_tokens* is
+        the estimated size of the request's input. Raises BudgetReached if the user refuses, and StoreError if the
+        budget cannot be checked.
         """
         limits, conversation = self._limits.get(), self._conversation
         for _ in range(MAX_QUESTIONS):

@@ -1,4 +1,4 @@
-"""The models that can answer sampling requests, with the facts that the user sees about them."""
+"""The models that can process sampling requests, with the facts about them that the user sees."""
 
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ MAX_CONVERSATION = 50_000
 
 
 class SamplingModels:
-    """The models that can answer sampling requests: the conversation's model and the configured ones."""
+    """The models that can process sampling requests: the conversation's model and those configured for sampling."""
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class SamplingModels:
     async def load_models(self) -> dict[str, ChatModel]:
         """Return the models by name, the conversation's model first.
 
-        Loading facts about the models, such as prices, takes at most 5 seconds; those not loaded by then are unknown.
+        Facts about the models, such as prices, are also loaded, for at most 5 seconds. Facts not loaded by then
+        count as unknown.
         """
         models: dict[str, ChatModel] = {}
         for model in (
@@ -70,8 +71,8 @@ class SamplingModels:
     def make_candidate(self, model: ChatModel, tokens: int, max_tokens: int) -> "ModelCandidate":
         """Return the facts about a model that the user sees when reviewing a request.
 
-        *tokens* is the estimated size of the input and *max_tokens* the maximum size of the output; the maximum cost is
-        computed from both.
+        They include the maximum cost, which is computed from *tokens*, the estimated size of the input, and
+        *max_tokens*, the maximum size of the output.
         """
         from mcphost.host.questions.questions import ModelCandidate  # loaded with the first request
 

@@ -55,8 +55,8 @@ def choose_model(
 ) -> tuple[ModelCandidate, str]:
     """Return the model that best fits a server's preferences, and the reason as text for the user.
 
-    *offers* must not be empty; the first is the default. *needed* is the approximate number of tokens that the context
-    window must hold. Invalid preferences are ignored.
+    *offers* must not be empty; without preferences, its first model is chosen. *needed* is the approximate number
+    of tokens that the context window must hold. Invalid preferences are ignored.
     """
     large = [offer for offer in offers if not 0 < offer.context_window < needed]
     too_small = "" if len(large) in (0, len(offers)) else " Smaller models cannot take this request."
@@ -127,7 +127,7 @@ MINUTE = 60.0
 
 
 class LimitsSource(Protocol):
-    """Interface of an object that provides the current sampling limits, such as SamplingModels."""
+    """Interface to an object that provides the current sampling limits; implemented by SamplingModels."""
 
     @property
     def limits(self) -> SamplingLimits:
@@ -159,7 +159,7 @@ class SamplingBudget:
         return replace(self._source.limits, **self._overrides)
 
     def count_request(self) -> str:
-        """Count a request and return "", or return a sentence about the limit that it would exceed.
+        """Count a request and return ""; if it would exceed a limit, return a sentence about the limit instead.
 
         The sentence begins with "at most". A request that exceeds a limit is not counted.
         """
@@ -173,9 +173,9 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return how many output tokens the limits allow, and a sentence about the limit if they allow none.
+        """Return how many output tokens the limits allow, and "".
 
-        *needed* is the number of input tokens. The sentence is "" if the number is not 0.
+        If they allow none, return 0 and a sentence about the limit. *needed* is the number of input tokens.
         """
         self._discard_expired()
         limits = (
@@ -234,8 +234,9 @@ class _OpenSampling(Struct, frozen=True):
 class SamplingNesting:
     """Tracker of nested sampling requests, used to limit their depth.
 
-    The tracker remembers each tool call that was sent to a server in a reply, until the server returns the result
-    of the tool call. It also remembers the client request during which the server sent the sampling request.
+    When the reply to a sampling request contains tool calls, the request stays open until the server returns the
+    results of these calls. Another sampling request that the server sends in the meantime is nested in it, if both
+    may belong to the same client request.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -243,10 +244,10 @@ class SamplingNesting:
         self._open: tuple[_OpenSampling, ...] = ()
 
     def depth(self, context: ServerRequestContext, answered_ids: frozenset[str]) -> int:
-        """Return how deeply a sampling request is nested (1 if it is not), and forget the answered tool calls.
+        """Return the nesting depth of a new sampling request; 1 means that it is not nested.
 
-        *answered_ids* are the tool calls whose results the request contains. Such a request continues the earlier
-        sampling request whose reply made these calls, and has the same depth.
+        *answered_ids* are the tool calls whose results the request contains. If an open sampling request made these
+        calls, the new request continues it: it has the same depth, and the open request is closed.
         """
         calls = _possible_calls(context)
         related = [item for item in self._open if self._is_related(item, calls)]
@@ -257,7 +258,10 @@ class SamplingNesting:
         return 1 + max((item.depth for item in related), default=0)
 
     def record_tool_uses(self, context: ServerRequestContext, depth: int, tool_use_ids: frozenset[str]) -> None:
-        """Record the tool calls in a reply to a request of this depth; call this before the reply is sent."""
+        """Keep a sampling request of this depth open, because its reply contains these tool calls.
+
+        Call this before the reply is sent. Does nothing if *tool_use_ids* is empty.
+        """
         if tool_use_ids:
             self._open = (*self._open, _OpenSampling(depth, tool_use_ids, _possible_calls(context), self._clock()))[
                 -MAX_OPEN:
@@ -271,7 +275,7 @@ class SamplingNesting:
 
 
 def _possible_calls(context: ServerRequestContext) -> frozenset[int]:
-    """Return the numbers of the client requests during which a sampling request may have been sent.
+    """Return the numbers of the client requests during which a server may have sent a sampling request.
 
     If it may also have been sent outside all client requests, the result includes NO_CALL.
     """
