@@ -69,9 +69,9 @@ class ActiveConversation:
 
     @property
     def for_call(self) -> CallContext:
-        """The conversation and messages that belong to the tool call that the current task is handling.
+        """The conversation to which the tool call that the current task handles belongs, and its messages at that time.
 
-        If the current task handles no tool call, these are the open conversation and its messages.
+        In a task that handles no tool call, these are the open conversation and its messages.
         """
         return call_context.get() or CallContext(self.current, self.messages)
 
@@ -156,9 +156,9 @@ class ActiveConversation:
         self._publish_opened()
 
     def _keep_unsaved(self) -> None:
-        """Keep the conversation that is about to be replaced until its unsaved messages are saved.
+        """Keep the current conversation in memory if it has unsaved messages, because it is about to be replaced.
 
-        `run` or `close` saves them. Does nothing if there are no unsaved messages.
+        `run` or `close` saves these messages.
         """
         if self.current.unsaved_count and self.current not in self._left:
             self._left.append(self.current)
@@ -171,10 +171,10 @@ class ActiveConversation:
         conversation.find_copies = self._find_copies
 
     def set_copy_finder(self, find_copies: FindCopiesFn) -> None:
-        """Set a function that finds the parts of a user message that were copied from servers.
+        """Set the function that finds the parts of a user message that were copied from text of servers.
 
-        *find_copies* is called with each message that the user types, in any conversation, before the message is added.
-        It returns the message with `TextPart.copies` filled in.
+        *find_copies* is called with each message that the user types, in any conversation, before the message is
+        added. It returns the message with `TextPart.copies` filled in.
         """
         self._find_copies = self.current.find_copies = find_copies
 
@@ -184,10 +184,11 @@ class ActiveConversation:
     # -- saving
 
     def start_manual_call(self) -> "AddManualCallFn":
-        """Return a function that adds a finished manual call to the conversation that is open now.
+        """Return a function that adds a tool call by the user to the conversation that is open now.
 
-        The function adds the call to this conversation even if another one has been opened since, and returns the
-        conversation's id. The call is saved by `run` or `close`, so cancelling the caller does not interrupt saving.
+        Call the function when the tool call has finished. It adds the call to this conversation even if another one
+        has been opened since, and returns the conversation's id. The call is saved in the background, so cancelling
+        the caller does not interrupt saving.
         """
         conversation = self.current
 

@@ -40,9 +40,9 @@ class SessionSecretEntries(SecretEntries, Protocol):
         ...
 
     async def prepare(self, server: str) -> str:
-        """Return where secrets of *server* are stored; see `find_place`.
+        """Return where secrets of *server* will be stored; see `find_place`.
 
-        If there is no keyring, the user may first be asked whether to store them in a file.
+        If there is no keyring, the user may first be asked whether to store secrets in a file.
         """
         ...
 
@@ -66,8 +66,8 @@ class ApiKeys:
     ) -> None:
         """Create an API key lookup that searches *environ* and *secrets*.
 
-        Pass a copy of the process's environment as *environ*, because a key that the user replaces is cleared in it.
-        *notify* receives the level, text and hint of a notice for the user.
+        Pass a copy of the process's environment as *environ*: when the user enters another key, the key in
+        *environ* is cleared. *notify* receives the level, text and hint of a notice for the user.
         """
         self._environ = environ
         self._secrets = secrets
@@ -94,8 +94,8 @@ class ApiKeys:
     def find_replaceable(self, model: ModelConfig) -> str:
         """Return the environment variable of the model's API key, or "" if `store` must not replace the key.
 
-        The key of a self-hosted model, or of a model with its own base URL, can be replaced only if the model's
-        configuration names the variable. Otherwise, the key for that server would overwrite the provider's key.
+        For a self-hosted model, or a model with its own base URL, the result is "" unless the model's configuration
+        names the variable. Otherwise, the key for that server would overwrite the provider's key.
         """
         model = self._resolve(model)
         is_elsewhere = bool(model.api_base) or parse_provider(model.name) in LOCAL_PROVIDERS
@@ -121,10 +121,11 @@ class ApiKeys:
         """Store the API key of a model in the keyring, under the name of the model's environment variable.
 
         The key is first checked with the provider, unless the model has its own base URL. If the provider does not
-        respond, the key is stored unchecked, and the user is notified. Until mcphost quits, the new key takes
-        precedence over a key in the environment. If the keyring cannot be used, the key is kept in memory until
-        mcphost quits, and the user is notified. Raises UsageError if *key* is empty or contains a space or an unusual
-        character, and ModelError if the provider rejects it.
+        respond, the key is stored unchecked, and the user is notified. If the keyring cannot be used, the key is
+        kept in memory until mcphost quits, and the user is notified.
+
+        Until mcphost quits, the new key takes precedence over a key in the environment. Raises UsageError if *key*
+        is empty or contains a space or an unusual character, and ModelError if the provider rejects it.
         """
         key = _clean_key(key)
         if not key:

@@ -12,10 +12,10 @@ MediaKind = Literal["image", "pdf", "audio"]
 
 
 class MediaOrigin(Struct, frozen=True):
-    """A kind of media in a conversation, such as images, that cannot be searched for copied text.
+    """A kind of media in a conversation, such as images, that may be the origin of an argument.
 
-    A model can read text in such media and copy it to arguments. `server` is the server that the media came from,
-    or FILES for attached files.
+    A model can read text in media and copy it to arguments, but mcphost cannot search media for text. `server` is
+    the server that the media came from, or FILES for attached files.
     """
 
     server: str
@@ -38,13 +38,16 @@ def member_path(path: str, key: str) -> str:
 class ArgumentOrigin(Struct, frozen=True, kw_only=True):
     """Part of an argument that also occurs in text from another server or in an attached file.
 
-    `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`. If the copied text is spread
-    over several arguments, it contains all their paths, separated by plus signs. `server` is the server that the
-    text came from, or `FILES` for an attached file; `source` names the tool, resource or prompt. `characters` is
-    the length of the copied text. `encoding` is the encoding of the copy, such as "base64"; "" means none. `spans`
-    are the start and end of each copied part within the argument. `digest` is the hexadecimal SHA-256 of the copied
-    text. `is_typed` means that the user typed the same text, and `is_own` that the called server provided the same
-    text.
+    - `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`. If the copied text is
+      spread over several arguments, it contains all their paths, separated by plus signs.
+    - `server` is the server that the text came from, or `FILES` for an attached file.
+    - `source` names the tool, resource or prompt.
+    - `characters` is the length of the copied text.
+    - `encoding` is the encoding of the copy, such as "base64"; "" means none.
+    - `spans` are the start and end of each copied part within the argument.
+    - `digest` is the SHA-256 (hex) of the copied text.
+    - `is_typed` means that the user typed the same text.
+    - `is_own` means that the called server provided the same text.
     """
 
     argument: str
@@ -61,19 +64,18 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
-    `found` contains at least one origin for each server; `omitted` is the number of origins left out of `found`.
-
-    `unchecked` names the servers whose texts were not all compared with the arguments. It contains `OTHER_SERVERS`
-    if the arguments are too large to be compared at all. `media` are the images, PDF files and audio that were sent
-    to the model; their servers are in `unchecked`. `are_texts_complete` is False if a server is in `unchecked`
-    because of its texts, and not only because of its media.
-
-    `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's entry
-    for a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in `found` or
-    `unchecked` is no longer configured.
-
-    `must_be_named` is True if `[consent] origins = "ask"` was in use when the call was proposed. The call may then
-    run without asking the user only if the rule or grant that allows it names these servers.
+    - `found` contains at least one origin for each of these servers.
+    - `omitted` is the number of further origins, which `found` does not contain.
+    - `unchecked` names the servers from which text may have been copied unnoticed: not all of their texts were
+      compared with the arguments, or they sent media. It contains `OTHER_SERVERS` if the arguments are too large to
+      be compared.
+    - `media` are the images, PDF files and audio that were sent to the model.
+    - `are_texts_complete` is True if all servers in `unchecked` are there only because of their media.
+    - `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's
+      entry for a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in
+      `found` or `unchecked` is no longer configured.
+    - `must_be_named` is True if `[consent] origins = "ask"` was in use when the call was proposed. A rule or grant
+      then allows the call without asking the user only if it names all these servers.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()
@@ -102,9 +104,9 @@ _Origin = TypeVar("_Origin", bound=_FromServer)
 
 
 def shorten(origins: Sequence[_Origin], limit: int) -> list[_Origin]:
-    """Return the first *limit* origins in the given order, but always include the first origin of each server.
+    """Return the first *limit* origins in the given order, but at least the first origin of each server.
 
-    The result is longer than *limit* only if there are more than *limit* servers.
+    The result is therefore longer than *limit* if there are more than *limit* servers.
     """
     firsts: dict[str, int] = {}
     for number, origin in enumerate(origins):

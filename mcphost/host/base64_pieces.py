@@ -1,8 +1,8 @@
-"""Search encoded JSON for base64 that contains escapes, or that is split into several strings of a list.
+"""Search for base64 in encoded JSON that is too large to be parsed: base64 with escapes, or split into several strings.
 
-Use it for JSON that is too large to be parsed; it finds the same base64 that `replace_base64_pieces` would find
-after parsing. It reads the text in short pieces, because a long regular expression match would block the event loop
-even if it runs in another thread.
+The strings are consecutive items of a list. The result is the same as that of `replace_base64_pieces` on parsed
+JSON. The text is read in short pieces, because a long regular expression match would block the event loop even if
+it runs in another thread.
 """
 
 import re
@@ -40,7 +40,7 @@ _ESCAPES = _write_escapes()
 
 
 def unescape_base64(body: bytes) -> bytes:
-    r"""Return equivalent JSON in which no character of base64 is written as an escape, such as "\/" or "\u002b"."""
+    r"""Return the same JSON, but without escapes such as "\/" or "\u002b" for characters that occur in base64."""
     if (b"\\/" not in body and b"\\u00" not in body) or b"\xff" in body:
         return body
     return b"".join(map(_unescape_chunk, _split_between_escapes(body)))
@@ -86,7 +86,7 @@ def replace_pieces_in_json(body: bytes, shorten: Callable[[str], str]) -> bytes:
 
 
 def _find_pieces(text: str) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield each group of consecutive strings that may be pieces: its start, its end and the strings."""
+    """Yield each group of consecutive strings in a list that may be pieces of base64: start, end and strings."""
     at = 0
     while at < len(text):
         window = at + _CHUNK + _OVERLAP

@@ -36,7 +36,7 @@ _LAST_LINE = f"(?:{_L}{{4}}){{0,18}}(?:{_L}{{4}}|{_L}{{3}}=|{_L}{{2}}==)"
 
 
 class _Format(NamedTuple):
-    """The form of line breaks in a text, and patterns that match lines of base64 in it.
+    """How line breaks are written in a text, and patterns that match lines of base64 in it.
 
     The lines have 76, 72, 64 or 60 characters.
     """
@@ -58,11 +58,11 @@ class _PatternTexts(NamedTuple):
 
 
 def _write_patterns(line_break: str, carriage_return: str, start: str, end: str) -> _PatternTexts:
-    """Return the patterns of a format in which lines end with *line_break*.
+    """Return the patterns for a format in which lines end with *line_break*, optionally after *carriage_return*.
 
-    An optional *carriage_return* may precede the line break. *start* is a pattern for the position before a run of
-    lines, and *end* is a pattern for the end of the text. The caller compiles the patterns at module level, where a
-    test finds them and measures their speed.
+    *start* is a pattern for the position before the first line of base64, and *end* is a pattern for the end of the
+    text. This function returns text, because the patterns must be compiled at module level: there, a test finds
+    them and measures their speed.
     """
     new_line = f"(?:{re.escape(carriage_return)})?{re.escape(line_break)}"
     lines = [f"{_L}{{{width}}}" for width in _LINE_LENGTHS]
@@ -98,8 +98,8 @@ _JSON = _Format(
 def replace_base64(text: str, shorten: Callable[[str], str]) -> str:
     """Return *text* with each long run of base64 replaced by the result of *shorten*.
 
-    *shorten* is called with the run without line breaks. The run is kept if the result is not shorter than
-    BASE64_LENGTH.
+    *shorten* is called with the run without its line breaks. If the result has BASE64_LENGTH or more characters,
+    the run is not replaced.
     """
     return _replace(text, _TEXT, lambda run: shorten(run.replace("\r", "").replace("\n", "")))
 
@@ -117,11 +117,13 @@ def replace_base64_in_json(body: bytes, shorten: Callable[[str], str]) -> bytes:
 def replace_base64_pieces(items: Iterable[Any], shorten: Callable[[str], str]) -> Iterator[Any]:
     """Yield the items of a list, with consecutive pieces of long base64 replaced by the result of *shorten*.
 
-    *shorten* receives the joined pieces; its result is used only if it is shorter than BASE64_LENGTH.
+    *shorten* receives the joined pieces. If its result has BASE64_LENGTH or more characters, the pieces are not
+    replaced.
 
-    Pieces have the same length, which is a multiple of four; only the last may be shorter or end with padding. Short
-    pieces are joined only if their length and number could be those of the lines that `replace_base64` finds; other
-    short strings may be keys, digests or signatures.
+    All pieces must have the same length, a multiple of four, except that the last one may be shorter. Only the last
+    one may end with padding. A few short strings are never joined, because they may be keys, digests or signatures:
+    short strings count as pieces only if there are more than MIN_LINES, with a length that is usual for lines of
+    base64.
     """
     for is_piece, group in groupby(items, _is_piece):
         if not is_piece:
@@ -182,7 +184,7 @@ def _find_runs(text: str, form: _Format) -> Iterator[tuple[int, int]]:
 
 
 def _escape_length(text: str, start: int) -> int:
-    """Return how many characters from *start* on belong to an escape sequence that begins before *start*."""
+    """Return the number of characters at *start* that still belong to an escape sequence begun before *start*."""
     before = text[max(0, start - _HALF) : start]
     if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
         return 0

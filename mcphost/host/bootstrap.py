@@ -99,8 +99,8 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 ) -> Host:
     """Build a host, which the caller must enter with `async with`.
 
-    *open_url* opens a URL in a browser; if it is None, the frontend must do that itself. *results* stores tool results
-    in full if they are truncated for the model; if it is None, they are not stored.
+    *open_url* opens a URL in a browser; if it is None, the frontend must open URLs. *results* stores the full text
+    of tool results that are truncated for the model; if it is None, the full text is lost.
     """
     core = _create_core(
         config,

@@ -65,8 +65,8 @@ class ConfigurableParts(NamedTuple):
 class ConfigChangeDetector:
     """Detector of differences between the configuration in use and the configuration files on disk.
 
-    Servers are added without confirmation, because each must be approved before it starts. Almost every other change
-    waits for the user's confirmation, because a program that can write the files must not be able to change a running
+    New servers are added without confirmation, because each must be approved before it starts. Almost every other
+    change waits for the user's confirmation. Otherwise, any program that can write the files could change a running
     conversation.
     """
 
@@ -79,8 +79,8 @@ class ConfigChangeDetector:
     ) -> None:
         """Create a detector for *config*, the configuration in use; changes are applied to *parts*.
 
-        The folder *state_dir* is where other mcphost processes leave requests to restart a server; if it is None, such
-        requests are ignored.
+        *state_dir* is the folder in which `mcphost servers restart` leaves its requests; if it is None, they are
+        ignored.
         """
         self.config = config
         self._restarts = None if state_dir is None else RestartRequests(state_dir)
@@ -126,22 +126,26 @@ class ConfigChangeDetector:
     async def use_profile(self, name: str) -> ConfigChanges:
         """Read the files again with the profile *name* ("" for none), apply the differences, and return them.
 
-        Changes to limits and other settings that a profile cannot contain still wait for the user's
-        confirmation. Raises ConfigError or UsageError, without changing anything; UsageError is also raised if
-        other changes in the files are waiting for confirmation.
+        Changes to limits and other settings that a profile cannot contain are not applied, but still wait for the
+        user's confirmation. Raises ConfigError or UsageError, without changing anything, if the files cannot be
+        loaded, or if applying the profile would also apply other changes that wait for confirmation.
         """
         return await self._use_profile(name, await self._read_unchanged())
 
     async def edit_profile(self, name: str, edit: Callable[[Path], None], use: str) -> ConfigChanges:
-        """Let *edit* change the profile *name* in config.toml, and use the profile *use*; see `use_profile`."""
+        """Edit the profile *name* in config.toml by calling *edit*, and switch to the profile *use*.
+
+        *edit* receives the path of config.toml, in a thread. See `use_profile` for the result and the errors.
+        """
         await self._read_unchanged()
         await anyio.to_thread.run_sync(edit, Path(self.config.settings_file))
         return await self._use_profile(use, await self._read_unchanged(saved=name))
 
     async def _read_unchanged(self, saved: str = "") -> tuple[tuple[int, ...], ...]:
-        """Return a signature of the configuration files. Raises UsageError if a change needs confirmation.
+        """Return a signature of the configuration files. Raises UsageError if a change in them waits for confirmation.
 
-        A change of the profile named *saved*, which mcphost has just saved, needs no confirmation.
+        A change of the profile named *saved* is ignored, because mcphost itself has just saved it. Changes that
+        switching the profile would not apply are ignored as well.
         """
         signature = await self._read_signature()
         changes = await self.check()
@@ -162,7 +166,7 @@ class ConfigChangeDetector:
     def apply(self, changes: ConfigChanges) -> None:
         """Apply changes to the running program; changed servers are reconnected.
 
-        If the files have changed again since these changes were read, `watch` reports the remaining differences.
+        If the files have changed again since these changes were read, `watch` will report the new differences.
         """
         self._has_applied = True
         self._rules.never = changes.config.never_rules
@@ -191,14 +195,14 @@ class ConfigChangeDetector:
             )
 
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
-        """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
+        """Call *on_change* whenever the files have changed and differ from the configuration in use, until cancelled.
 
-        *on_change* receives the error if the files cannot be loaded. After an error, or after changes that were not
-        applied, it receives an empty ConfigChanges as soon as the files match the configuration in use again. A
-        server is also restarted when `mcphost servers restart` requests it. Files are read only after they have
-        stayed the same for POLL_SECONDS, so that no half-written file is read. After changes were applied, they are
-        read again. Polling is fast enough for these few files, and works on network folders, where change
-        notifications do not.
+        If the files cannot be loaded, *on_change* receives the error. After an error, or after changes that were
+        not applied, it receives an empty ConfigChanges as soon as the files match the configuration in use again.
+
+        Files are polled, which is fast enough for these few files and also works on network folders. They are read
+        once they have been unchanged for POLL_SECONDS, so that no half-written file is read, and read again after
+        changes were applied. Servers are also restarted here when `mcphost servers restart` requests it.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await self._read_signature()
@@ -293,8 +297,8 @@ class ConfigChangeDetector:
     def _changed_profiles(self, profiles: Iterable[Profile]) -> tuple[str, ...]:
         """Return the names of the profiles that were added, removed or changed.
 
-        When the user selects a model, mcphost itself saves the model in the profile. A profile in which only the model
-        was changed to the selected one is therefore not included.
+        A profile is left out if the only change is that it now sets the selected model: mcphost itself saves the
+        model there when the user selects it.
         """
         before, after = {one.name: one for one in self.config.profiles}, {one.name: one for one in profiles}
         for name, profile in after.items():
@@ -331,7 +335,7 @@ def _format_rules(rules: Iterable[Rule], without: Collection[Rule]) -> tuple[str
 
 
 def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
-    """Return *old* with the servers and problems of *new*, and with the never-rules of both configurations."""
+    """Return *old* with the servers and problems of *new*, and with the rules in `consent.never` from both."""
     rules = tuple(dict.fromkeys((*old.never_rules, *new.never_rules)))
     return replace(old, servers=new.servers, problems=new.problems, never_rules=rules)
 
@@ -358,7 +362,7 @@ def _env_file_signature(server: ServerConfig) -> tuple[int, ...]:
 def _add_env_files(
     changes: ConfigChanges, started: Iterable[tuple[ServerConfig, ServerConfig]], known_problems: Container[str]
 ) -> ConfigChanges:
-    """Return *changes* with the servers added whose environment file changed since they were started.
+    """Return *changes*, extended by the started servers whose environment file has changed since their start.
 
     *started* contains a pair for each started server: its configuration in use, and the configuration that was
     approved when it started. An environment file that cannot be read is reported as a problem, not as a change.
@@ -388,7 +392,7 @@ def _add_env_files(
 def _compare_sampling_models(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
     """Return a change of "sampling.models" for each model that was added or removed.
 
-    If the models were only reordered, return a change for each model.
+    If only their order changed, each model is returned as added.
     """
     before, after = old.sampling.models, new.sampling.models
     if before == after:

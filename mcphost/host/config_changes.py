@@ -74,7 +74,10 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
     @property
     def blocks_profile_change(self) -> bool:
-        """Whether choosing a profile now would apply some of the changes without the user's confirmation."""
+        """Whether the user must confirm these changes before another profile can be chosen.
+
+        This is so if choosing a profile would apply some of them without confirmation.
+        """
         return replace(self, settings=()).needs_confirmation
 
     def describe(self, translate: Callable[[str], str] = str) -> tuple[str, ...]:
@@ -117,16 +120,16 @@ def _describe_changes(changes: ConfigChanges, translate: Callable[[str], str]) -
 
 
 def _list_changed(changes: ConfigChanges, name: str, side: Literal["before", "after"]) -> list[str]:
-    """Return the items of the list *name* that only the old or only the new configuration contains.
+    """Return the items that were added to or removed from *name*, a setting that is a list.
 
-    *side* is "before" for the old configuration, or "after" for the new one.
+    *side* is "after" for the added items, or "before" for the removed ones.
     """
     items = (getattr(one, side) for one in changes.settings if one.name == name)
     return [format_setting(item) for item in items if item is not None]
 
 
 def list_for_audit(changes: ConfigChanges) -> list[str]:
-    """Return a line for each applied change, with the values before and after it, without secrets."""
+    """Return a line for each applied change, with the old and the new value, without secrets."""
     lines: list[str] = []
     for change in changes.settings:
         before, after = (format_setting(value) for value in (change.before, change.after))
