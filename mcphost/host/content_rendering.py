@@ -42,9 +42,11 @@ USER_ONLY_TEXT = "[content that the server intended only for the user]"
 class RenderedResult(Struct, frozen=True):
     """A tool result rendered as text and images.
 
-    `text` is the full text. `assistant_text` is the text for the model, without the parts that are meant only for
-    the user; it is "" if there are no such parts. `images` are the valid images for the model, and `user_images`
-    the valid images for the user. `note` is a comment by mcphost on the result.
+    - `text` is the full text, for the user.
+    - `assistant_text` is the text for the model if it differs from `text`, because some parts are meant only for
+      the user; otherwise "".
+    - `images` are the valid images for the model, and `user_images` those for the user.
+    - `note` is a comment by mcphost on the result.
     """
 
     text: str
@@ -71,8 +73,9 @@ class RenderedResult(Struct, frozen=True):
     def bounded_model_text(self, stored_name: str = "") -> str:
         """Return the text for the model, truncated to 256 KB.
 
-        If text was truncated, a note at the end tells the model how to read the remaining text with `read_result`.
-        *stored_name* is the name of the stored result, "" if it was not stored.
+        After truncated text, a note tells the model how to read the rest of the result with `read_result`.
+        *stored_name* is the name of the stored result. It is "" if the result was not stored; the note then says
+        that the rest is not available.
         """
         text = self.model_text
         shown = truncate_at_line(text)
@@ -101,8 +104,8 @@ def truncate_text(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
 def truncate_at_line(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
     """Return at most the first *limit* bytes of the text, cut after a line or, if necessary, after a word.
 
-    A number must not be cut, because the rest would look like another number. The text is cut after the last line
-    break in its last quarter or else after the last space near its end; without either, it is cut at the limit.
+    The text is cut after the last line break in its last quarter. If there is none, it is cut after the last space
+    near its end or, as a last resort, at the limit. A number that is cut would look like another number.
     """
     shown = truncate_text(text, limit)
     if len(shown) == len(text):
@@ -114,8 +117,8 @@ def truncate_at_line(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
 def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:
     """Render a tool result, omitting structured content that only repeats the content blocks.
 
-    If *null_counts* is true, structured content that is `null` counts as a value, as in protocol version 2026-07-28 and
-    later; otherwise it counts as missing. *note* is a comment by mcphost that is added to the result.
+    *null_counts* decides whether structured content that is `null` counts as a value, as in protocol version
+    2026-07-28 and later, or as missing. *note* is a comment by mcphost that is added to the result.
     """
     return join_parts(make_parts(result, null_counts=null_counts, note=note))
 
@@ -162,7 +165,7 @@ def hide_user_only_parts(parts: tuple[ResultPart, ...]) -> tuple[ResultPart, ...
 
 
 def join_parts(all_parts: tuple[ResultPart, ...]) -> RenderedResult:
-    """Join the rendered parts of a tool result into the text and images for the user, and those for the model."""
+    """Join the rendered parts of a tool result to the text and images for the user, and those for the model."""
     note = " ".join(part.text for part in all_parts if part.kind == "note")
     model_parts = hide_user_only_parts(all_parts)
     text, model_text = _join_text(all_parts), _join_text(model_parts)

@@ -133,7 +133,7 @@ class Conversation:
     async def undo_compaction(self) -> "Compaction | None":
         """Stop using the current summary and return it; return None if there is none. Raises StoreError.
 
-        The previous summary, if there is one, takes effect again.
+        If it replaced an earlier summary, the earlier one is used again.
         """
         undone = self.compaction
         if undone is not None:
@@ -176,7 +176,7 @@ class Conversation:
     async def set_system_prompt(self, text: str) -> None:
         """Set the system prompt for all later requests; "" selects the configured one. Raises StoreError.
 
-        The prompt is saved with the conversation, or with the first message if the conversation is still empty.
+        If nothing of the conversation is stored yet, the prompt is stored together with its first message.
         """
         if self.is_stored:
             await self._store.get().system_prompts.add(self.id, text)
@@ -225,14 +225,18 @@ class Conversation:
         return message
 
     def _queue_draft(self, model: str = "") -> None:
-        """Let `save` store the draft that a crash left behind, if there is one, as a message."""
+        """Queue the last message for `save` if it is a draft left by a crash; saving it as a message deletes the draft.
+
+        *model* is stored as the model that wrote it; "" stands for the model named in the draft.
+        """
         if not (self._unsaved or all(self._numbers[-1:])) and any(self._numbers):
             self._unsaved.append((self.messages[-1], model or self.messages[-1].model))  # saving it deletes the draft
 
     async def replace_title(self, title: str) -> None:
         """Replace the automatic title, unless the user has set a title in the meantime. Raises StoreError.
 
-        A conversation that is not saved yet gets the title when it is saved; a deleted one keeps its old title.
+        If nothing of the conversation is stored yet, it will be stored with the new title. If another process has
+        deleted the conversation, the title is not changed.
         """
         async with self._save_lock:
             if not self._last_number:
@@ -241,16 +245,17 @@ class Conversation:
                 self.title = stored
 
     async def append_to_branch(self, message: Message, after: int) -> None:
-        """Store a message at the end of another branch, which ends with message number *after*. Raises StoreError."""
+        """Store a message on another branch of this conversation, after message number *after*. Raises StoreError."""
         message = with_targets(message, self.server_targets)
         message = message if message.at else replace(message, at=time.time())
         async with self._save_lock:
             self._notice_others(await self._store.get().append_to_branch(self.id, message, after=after))
 
     def add_manual_call(self, call: "StoredManualCall", page: "StoredPageCall | None") -> None:
-        """Add a tool call that the user made, and its *page*; `save` saves both. The model never receives the call.
+        """Add a tool call that the user made, and its *page*; `save` stores both.
 
-        If the conversation is still empty, it is stored with the names of the server and the tool as its title.
+        The model never receives the call. In an empty conversation, the title is set to the names of the server and
+        the tool.
         """
         at, after = call.at or time.time(), self._find_saved_number(len(self._numbers))
         call = replace(call, after=after, at=at, page=call.page if page else "")
@@ -266,13 +271,13 @@ class Conversation:
 
     @property
     def unsaved_count(self) -> int:
-        """The number of messages and manual calls that are not saved because the last attempt failed."""
+        """The number of messages and manual calls that are still to be saved."""
         return len(self._unsaved) + len(self._unsaved_calls)
 
     async def save(self) -> bool:
         """Try to save all unsaved messages and an unsaved draft; return whether that succeeded.
 
-        Of several consecutive failures, only the first is reported.
+        A failure is reported once; further failures are not reported until saving has succeeded again.
         """
         store = self._store.get()
         async with self._save_lock:
@@ -310,8 +315,8 @@ class Conversation:
     def _notice_others(self, number: int) -> bool:
         """Notify the user if another process added messages to the conversation or deleted it.
 
-        *number* is the number that the store gave to the message just saved: it is higher than expected if messages
-        were added, and lower if the conversation was deleted. Returns whether the conversation was deleted.
+        *number* is the number that the store gave to the message just saved. It is higher than expected if messages
+        were added, and lower if the conversation was deleted. Returns True in the latter case.
         """
         before, self._last_number = self._last_number, number
         if number > before + 1:
@@ -326,10 +331,7 @@ class Conversation:
         return False
 
     async def require_saved(self) -> None:
-        """Save everything, including a draft that a crash left behind.
-
-        Raises UsageError if a message cannot be saved.
-        """
+        """Save everything, including a draft left by a crash. Raises UsageError if a message cannot be saved."""
         self._queue_draft()
         await self.save()
         if self._unsaved:
@@ -358,10 +360,10 @@ class Conversation:
         self._choose_compaction()
 
     async def fork(self, count: int, mark: str = "copy") -> ForkPoint:
-        """Copy the first *count* messages to a new conversation, whose title ends with *mark*; return the fork point.
+        """Copy the first *count* messages to a new conversation, and return the point at which it was copied.
 
-        Raises UsageError if a message is unsaved, if *count* is out of range, or if there is nothing to copy. Raises
-        StoreError if the copy cannot be stored.
+        *mark* is added to the title of the copy. Raises UsageError if a message is unsaved, if *count* is out of
+        range, or if there is nothing to copy. Raises StoreError if the copy cannot be stored.
         """
         if self._unsaved or not 0 < count <= len(self.messages):
             raise UsageError("There are no saved messages to copy.", "Write a message first.")
@@ -378,7 +380,7 @@ class Conversation:
     # -- the answer being written
 
     async def save_draft(self, message: Message) -> None:
-        """Save the model's unfinished answer as a draft, so that a crash does not lose it.
+        """Save the model's unfinished response as a draft, so that a crash does not lose it.
 
         If saving fails, or has failed before, the draft is saved by the next call to `save`.
         """

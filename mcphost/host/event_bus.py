@@ -51,8 +51,8 @@ class _Slot:
 class EventQueue:
     """Queue of the events published since its creation, for one consumer.
 
-    Iteration ends when the queue is closed. If a loop ends earlier, the events that it has not read stay in the
-    queue.
+    Iterating over the queue waits for new events, and ends when the queue is closed. If the consumer leaves the
+    loop earlier, the events that it has not received stay in the queue.
     """
 
     def __init__(self, open_queues: "set[EventQueue]") -> None:
@@ -68,9 +68,12 @@ class EventQueue:
     def put(self, event: AnyEvent) -> None:
         """Add an event without blocking.
 
-        Chunks of text are merged with queued ones, and progress replaces queued progress of the same call. A
-        ResourceChanged event is dropped if an equal one is queued. If there are too many log events, the oldest are
-        dropped.
+        To keep the queue short if the consumer is slow, some events are combined with queued ones:
+
+        - Consecutive chunks of text are merged.
+        - Progress replaces the queued progress of the same call.
+        - A ResourceChanged event is dropped if an equal one is queued.
+        - If more than MAX_LOGS log events are queued, the oldest is dropped.
         """
         if self._closed:
             return
@@ -168,16 +171,17 @@ class EventBus:
         self.publish(NoticeEvent(level, text, hint))
 
     def report_store_error(self, text: str, hint: str) -> None:
-        """Notify the user of an error in a stored file, even if no event queue is open yet.
+        """Notify the user of an error in a stored file, even if no frontend has subscribed to events yet.
 
         *text* describes the error, and *hint* suggests what the user can do.
         """
         self.notify_early("error", text, hint)
 
     def notify_early(self, level: NoticeLevel, text: str, hint: str = "") -> None:
-        """Publish a NoticeEvent; if there is no queue yet, keep it for the first one.
+        """Publish a NoticeEvent; if no queue exists yet, keep it for the first one.
 
-        Files and conversations are opened before the frontend subscribes. At most MAX_UNSEEN notices are kept.
+        Use it for code that runs before the frontend subscribes, such as opening files and conversations. At most
+        MAX_UNSEEN notices are kept.
         """
         if self._queues:
             self.notify(level, text, hint)
@@ -218,8 +222,8 @@ class EventDispatcher:
     async def run(self, feed: AsyncIterable[AnyEvent]) -> None:
         """Dispatch events until *feed* ends; events are handled one at a time, in order.
 
-        Yields to other tasks after every 64 events, so a burst of events does not delay key presses. When cancelled,
-        dispatching stops between two events.
+        Other tasks can run after every 64 events, so that many events at once do not delay the reaction to key
+        presses. Cancellation takes effect between two events, never between two handlers of the same event.
         """
         count = 0
         async for event in feed:

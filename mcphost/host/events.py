@@ -24,12 +24,14 @@ class HostEvent(Struct, frozen=True, tag_field="event"):
 class ServerState(HostEvent, frozen=True, tag="server_state"):
     """Event published when the state of a server changes.
 
-    `detail` describes the state in one sentence, and `hint` suggests what the user can do. `revision` is the
-    protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless"; both are "" until
-    the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in account, "" for
-    none. `quarantined` is the number of changed tools that are waiting for the user's review. If `retry_seconds` is
-    not 0, the server has failed and will be restarted after that many seconds. `by_user` means that the user caused
-    the state, for example by signing out, so it is not a fault.
+    - `detail` describes the state in one sentence, and `hint` suggests what the user can do.
+    - `revision` is the protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else
+      "stateless". Both are "" until the server is ready.
+    - `tools`, `resources` and `prompts` are counts.
+    - `account` is the signed-in account, "" for none.
+    - `quarantined` is the number of changed tools that are waiting for the user's review.
+    - `retry_seconds` is the time after which a failed server will be restarted, 0 if it will not.
+    - `by_user` means that the user caused the state, for example by signing out, so that it is not an error.
     """
 
     server: str
@@ -73,9 +75,11 @@ class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
 class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
     """Event published when auto-approve mode is turned on or off, or approves a call.
 
-    `why` is the reason for turning the mode off. While it is on, `tools` is the number of tools it covers and
-    `servers` names their servers; `calls_left`, `seconds_left` and `tokens_left` are the remaining budget. `calls`
-    is the number of calls in the full budget.
+    If the mode is off, `why` is the reason for turning it off. The other fields apply if it is on:
+
+    - `tools` is the number of tools that it covers, and `servers` names their servers.
+    - `calls_left`, `seconds_left` and `tokens_left` are the remaining budget.
+    - `calls` is the number of calls in the full budget.
     """
 
     on: bool
@@ -89,11 +93,14 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 
 
 class FolderInfo(Struct, frozen=True, kw_only=True):
-    """A folder that may be shared with servers; `uri` is "" if it cannot be shared now.
+    """A folder in the list of those that may be shared with servers.
 
-    `source` describes where the folder was configured. `keep` is the scope in which the user added or removed it,
-    "" if the user did neither. `why` is the reason why the folder is unavailable, and `warning` the reason why
-    sharing it is a risk. See `host.server_requests.root_folders.RootFolder`, where `keep` is called `scope`.
+    - `uri` is "" if the folder cannot be shared now; `why` is the reason.
+    - `source` describes where the folder was configured.
+    - `keep` is the scope of the edit with which the user added or removed the folder, "" if the user did neither.
+    - `warning` is a sentence about the risk of sharing the folder, "" if there is none.
+
+    See `host.server_requests.root_folders.RootFolder`, where `keep` is called `scope`.
     """
 
     path: str
@@ -119,7 +126,7 @@ class RootsChanged(HostEvent, frozen=True, tag="roots"):
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
     """Event published when a server receives the user's folders, or the user refuses to share folders.
 
-    `uris` are the file: URIs that the server received last; `refused` means that the user's latest answer was a
+    `uris` are the file: URIs that were last sent to the server; `refused` means that the user's latest answer was a
     refusal.
     """
 
@@ -131,9 +138,10 @@ class RootsShared(HostEvent, frozen=True, tag="roots_told"):
 class ServerLog(HostEvent, frozen=True, tag="log"):
     """A log line about a server.
 
-    `source` is "server" for a log message sent by the server, "client" for a warning from mcphost, and "stderr" for the
-    server's error output. `logger` is the logger name given by the server; `call` is the id of the tool call that the
-    line belongs to, "" if unknown.
+    - `source` is "server" for a log message sent by the server, "client" for a warning from mcphost, and "stderr"
+      for a line of the server's standard error.
+    - `logger` is the logger name given by the server.
+    - `call` is the id of the tool call that the line belongs to, "" if unknown.
     """
 
     server: str
@@ -157,7 +165,7 @@ class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
     """Event published when a turn begins; `message` is the user message, which is already saved.
 
-    `again` means that no message was added, and that the model answers the last user message again.
+    `again` means that no new message was added: the model responds to the last user message once more.
     """
 
     turn: int
@@ -176,7 +184,7 @@ class UserMessageAdded(HostEvent, frozen=True, tag="user_message_added"):
 
 
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):
-    """Event published before each request to the model; `number` counts the requests of the turn from 1.
+    """Event published before each request to the model; `number` is the number of the request in the turn, from 1.
 
     `shares` are the estimated input tokens of each part of the request.
     """
@@ -200,14 +208,14 @@ class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
 
 
 class TextDeltaEvent(HostEvent, frozen=True, tag="text_delta"):
-    """A chunk of the model's answer; consecutive chunks are merged while the consumer is slow."""
+    """A chunk of the model's response; while the consumer is slow, consecutive chunks are merged."""
 
     turn: int
     text: str
 
 
 class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
-    """A chunk of the model's reasoning; consecutive chunks are merged while the consumer is slow."""
+    """A chunk of the model's reasoning; while the consumer is slow, consecutive chunks are merged."""
 
     turn: int
     text: str
@@ -235,7 +243,7 @@ class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
 
 
 class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
-    """Event published when a message from the model is saved, either complete or marked as cut off."""
+    """Event published when a response of the model is saved, either complete or marked as cut off."""
 
     turn: int
     message: Message
@@ -259,10 +267,14 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
     """Event published when an approved tool call is sent.
 
-    It is published again if the approval ended before the call could be sent, and the user approved the call again.
-    `by` is what approved the call (see `Approval.source`). It is "user" for a call that the user made without the
-    model, "page" for one that a server's page made, and "earlier" if an earlier run of mcphost sent the call and this
-    run resumes its unfinished MCP task.
+    If the approval expires before the call is sent, and the user approves the call again, the event is published
+    again.
+
+    `by` is what approved the call (see `Approval.source`), or one of these:
+
+    - "user": the user made the call without the model
+    - "page": a server's page made the call
+    - "earlier": an earlier run of mcphost sent the call, and this run resumes its unfinished MCP task
     """
 
     call: str
@@ -285,9 +297,9 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     """Event published once for each tool call, when it ends.
 
-    `text` is the result as text for the user, and `seconds` is the duration. `stored_file` is the file with the
-    complete result if the model received only its beginning, else "". `images` are the valid images in the result
-    that do not exceed the size limit.
+    - `text` is the result as text for the user, and `seconds` is the duration.
+    - `stored_file` is the file with the complete result if the model received only its beginning, else "".
+    - `images` are the valid images in the result that do not exceed the size limit.
     """
 
     call: str
@@ -306,7 +318,7 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class PageOffered(HostEvent, frozen=True, tag="page_offered"):
-    """Event published when a tool that has an interactive page is called, if the frontend can open pages."""
+    """Event published when a tool that has an interactive page is called, if the frontend can show pages."""
 
     call: str
     server: str
@@ -324,9 +336,9 @@ class PagesChanged(HostEvent, frozen=True, tag="pages_changed"):
 
 
 class PageContextsChanged(HostEvent, frozen=True, tag="page_contexts_changed"):
-    """Event published when contexts of pages for the next message are added, replaced, removed or sent.
+    """Event published when the page contexts that will be sent with the next user message change, or were sent.
 
-    `count` is the number of contexts that are waiting.
+    `count` is the number of contexts that are waiting to be sent.
     """
 
     count: int = 0
@@ -353,8 +365,8 @@ class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
 class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
     """Event published when a background call has ended and any required review is complete.
 
-    The result is added to the call's conversation afterwards. `in_open_conversation` is False if another
-    conversation is open now, or if the current branch of the open conversation no longer contains the call.
+    The result is then added to the conversation to which the call belongs. `in_open_conversation` is False if that
+    is not the open conversation, or if the call is not on its current branch.
     """
 
     call: str
@@ -383,11 +395,10 @@ class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """Event published when a request to a server ends while questions from the server are still open.
+    """Event published when a request to a server, such as a tool call, ends while questions from the server are open.
 
-    The server asked these questions during the request, which is a tool call or another request. `number`
-    identifies the questions (see `Question.number`). They stay open until the user answers them or the server
-    cancels its requests.
+    The server asked these questions during the request; `number` is their `Question.number`. They stay open until
+    the user answers them or the server cancels its requests.
     """
 
     server: str
@@ -410,11 +421,12 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
-    """Event published when a turn ends; `outcome` is the reason.
+    """Event published when a turn ends.
 
-    The outcome is "rounds" if the limit of model requests with tool calls was reached, and "budget" if a spending
-    limit was reached. `usage` is the sum over all requests of the turn; `error` and `hint` describe a failure or
-    the exceeded budget.
+    - `outcome` is the reason: "rounds" means that the turn ended at the limit on model requests with tool calls,
+      and "budget" that it ended at a spending limit.
+    - `usage` is the sum over all requests of the turn.
+    - `error` and `hint` describe a failure or the exceeded budget.
     """
 
     turn: int
@@ -427,9 +439,9 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
 class SpendingChanged(HostEvent, frozen=True, tag="spent"):
     """Event published when the cost of a finished model request is recorded.
 
-    `cost` and `total` are in US dollars; `cost` is None if it is unknown. `conversation` is the id of the request's
-    conversation, "" if there is none. `total` is the cost of the whole conversation, including branches that are no
-    longer current.
+    - `conversation` is the id of the request's conversation, "" if there is none.
+    - `cost` is the cost of the request in US dollars, or None if it is unknown.
+    - `total` is the cost of the whole conversation in US dollars, including all of its branches.
     """
 
     conversation: str
@@ -474,7 +486,8 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
     """Progress in summarizing the first `messages` messages: `done` of `planned` model requests are finished.
 
-    When summarization ends, `planned` is 0, `outcome` is not "", and `usage` is the total usage of its requests.
+    In the last of these events, when summarizing has ended, `planned` is 0, `outcome` is set, and `usage` is the
+    total usage of all requests.
     """
 
     messages: int

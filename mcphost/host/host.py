@@ -67,9 +67,9 @@ class LateParts(NamedTuple):
 class Host:
     """The API of the host, grouped by subject; create one with `bootstrap.build_host`.
 
-    `async with host` opens the root task group; `start` then starts the servers. On exit, all tasks are cancelled, the
-    conversation is saved and the servers are closed. All methods must be called on the event loop that entered the
-    host.
+    Use it with `async with`, then call `start` to start the servers. When the block ends, all tasks are cancelled,
+    the conversation is saved and the servers are closed. All methods must be called on the event loop that entered
+    the block.
     """
 
     config: HostConfig
@@ -111,9 +111,10 @@ class Host:
     ) -> None:
         """Start connecting to all enabled servers and preparing the model, without waiting for either.
 
-        *only* limits this to the servers with these names; None means all. If *resume_orphaned_tasks* is true, MCP
-        tasks left unfinished by an earlier run are resumed; they publish the same events as the user's tool calls. If
-        *retry_unreachable* is true, unreachable HTTP servers are retried until they can be reached.
+        - *only* limits this to the servers with these names; None means all.
+        - *resume_orphaned_tasks* resumes MCP tasks that an earlier run left unfinished. They publish the same
+          events as tool calls by the user.
+        - *retry_unreachable* keeps trying to connect to HTTP servers that cannot be reached.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:
@@ -199,9 +200,9 @@ class Host:
         return self.late_parts.pages.get()
 
     async def list_page_calls(self) -> frozenset[str]:
-        """Return the ids of the open conversation's calls whose pages can be opened, also those of earlier runs.
+        """Return the ids of the open conversation's calls whose pages can be opened, including those of earlier runs.
 
-        The code for pages is imported only if there is such a call.
+        Unlike `pages.list_calls`, this imports the code for pages only if there may be such a call.
         """
         if self.late_parts.pages.created is None and not await self.conversation.has_page_results():
             return frozenset()

@@ -13,8 +13,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Lifetime:
     """The root task group of the host and its cleanup functions.
 
-    Tasks added before the host is entered start when it is entered. On exit, all tasks are cancelled, and then the
-    cleanup functions run in reverse order of registration.
+    Tasks added before the host is entered with `async with` start when it is entered. On exit, all tasks are
+    cancelled, and then the cleanup functions run in reverse order of registration.
     """
 
     def __init__(self) -> None:
