@@ -83,8 +83,8 @@ class ProjectApprovals:
     async def find_status(self, text: ProjectText) -> ProjectFileStatus | None:
         """Return the status of a file, or None if the user has neither approved nor declined it.
 
-        A status is also returned if the user permanently approved the file with other content, because the file may get
-        this content again. Raises StoreError.
+        If the user permanently approved the file with other content, a status is returned as well, because the file
+        would be used again if it got that content back. Raises StoreError.
         """
         source = await self.find_source(text)
         is_decided = source != "not asked" or await self.is_stored(text.path)
@@ -106,7 +106,7 @@ class ProjectApprovals:
         return await self._grants.find_trusted(path) is not None
 
     async def find_approved(self, path: str) -> ProjectText | None:
-        """Return the file at *path* with the content that the user approved permanently, even if it has changed since.
+        """Return the version of the file at *path* that the user approved permanently, even if it has changed since.
 
         Returns None if the file was not approved, or if its content was not stored with the approval. Raises
         StoreError.
@@ -123,8 +123,8 @@ class ProjectApprovals:
     def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
         """Return a warning for each file that changed after a command-line flag approved the project's files.
 
-        Each warning is a sentence that states that the file is not used. The list is empty if the files were not
-        approved by a flag.
+        Each warning is a sentence that names the file and says that it is not used. Returns [] if no flag approved
+        the files.
         """
         if self._approval != "flag":
             return []
@@ -139,13 +139,14 @@ class ProjectApprovals:
         again: bool = False,
         hooks: Sequence[HookConfig] = (),
     ) -> None:
-        """Ask the user, in one question, about the files that have been neither approved nor declined.
+        """Ask the user, in one question, about those of the files that have been neither approved nor declined.
 
-        Files that a command-line flag approved are recorded in the audit log. A file that was approved with other
-        content is shown with a diff. No question is asked if questions are turned off or the frontend cannot show them.
-        If *again* is true, the user is also asked about files declined earlier in this session. *hooks* are the hooks
-        in a hooks file, which are shown with its text. The question is withdrawn if another process stores an approval
-        of exactly these files in the meantime. Raises StoreError or ConsentDenied.
+        If *again* is true, also ask about files that the user declined earlier in this session. *hooks* are the
+        hooks in a hooks file, which are shown with its text. A file that was approved with other content is shown
+        with a diff. Does not ask if questions are turned off, or if the frontend cannot show them.
+
+        If another process stores an approval of exactly these files in the meantime, the question is withdrawn.
+        Files that a command-line flag approved are recorded in the audit log. Raises StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         sources = [(text, await self.find_source(text)) for text in texts]
@@ -189,8 +190,8 @@ class ProjectApprovals:
     async def forget(self, text: ProjectText) -> None:
         """Revoke the approval of all versions of a file. Raises StoreError.
 
-        The user is asked about the current version again in a later session, and about another version as soon as it is
-        found.
+        The user is asked again: about the current version in a later session, and about another version as soon as
+        it is found.
         """
         await self._grants.remove_trusted(text.path)
         # Otherwise, a program that can write the file could bring back a version approved earlier in this session.

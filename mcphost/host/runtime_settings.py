@@ -57,7 +57,10 @@ _SEPARATE = "context.project_instructions"
 
 
 class RuntimeSettings:
-    """The current values of the settings; components read them here each time they need them."""
+    """The current values of the settings.
+
+    Components must read a setting here each time they need it, so that changes take effect.
+    """
 
     def __init__(self, config: HostConfig) -> None:
         self.screen, self.audit, self.secret_store = config.screen, config.audit, config.secret_store
@@ -66,7 +69,7 @@ class RuntimeSettings:
     def use(self, config: HostConfig) -> None:
         """Take the values from *config*, except those that take effect only after a restart.
 
-        Anything already running, such as a connection, keeps using the old values.
+        Work that has already begun, such as an open connection, keeps using the old values.
         """
         self.screen = _keep_until_restart("screen", self.screen, config.screen)
         self.audit = _keep_until_restart("audit", self.audit, config.audit)
@@ -84,22 +87,22 @@ class RuntimeSettings:
         self.profile = config.profile
 
     def note_secret_store(self, place: SecretStore) -> None:
-        """Record that secrets are now stored in *place*.
+        """Record that secrets are now stored in *place*, because mcphost itself has just changed this setting.
 
-        When config.toml is read again, this value does not count as a change.
+        The changed value in config.toml then does not count as a change when the file is read again.
         """
         self.secret_store = place
 
     def apply_to(self, config: HostConfig) -> HostConfig:
-        """Return *config* with the current values of settings that change only after a restart.
+        """Return *config* with the values in use for settings that take effect only after a restart (AFTER_RESTART).
 
-        See AFTER_RESTART. The sections that contain such settings are replaced as a whole.
+        The sections that contain such settings are replaced as a whole.
         """
         return replace(config, screen=self.screen, audit=self.audit, secret_store=self.secret_store)
 
 
 def _keep_until_restart(section: str, before: T, after: T) -> T:
-    """Return the section *after*, but with the values of *before* for settings that need a restart.
+    """Return the new section *after*, but with the values of *before* for settings that need a restart.
 
     *section* is the name of the section; see AFTER_RESTART.
     """
@@ -111,8 +114,9 @@ def _keep_until_restart(section: str, before: T, after: T) -> T:
 class SettingChange(Struct, frozen=True):
     """A changed setting, with its values before and after the change.
 
-    `name` includes the section, as in "limits.max_rounds", unless it is one of the LISTS. For a key binding, the
-    value None means the default keys. For "secrets.store", None means that no storage has been chosen.
+    `name` includes the section, as in "limits.max_rounds". For one of the LISTS, such as "roots", there is a change
+    for each item: `before` is None if it was added, and `after` is None if it was removed. For a key binding, None
+    means the default keys. For "secrets.store", None means that no storage has been chosen.
     """
 
     name: str
@@ -146,10 +150,7 @@ class SettingChange(Struct, frozen=True):
 
     @property
     def restart_reason(self) -> str:
-        """The reason why the change takes effect only after a restart, as a sentence.
-
-        It is "" if the change can be applied now.
-        """
+        """The reason why the change takes effect only after a restart, as a sentence; "" if it can be applied now."""
         if self.name == "audit.required" and self.after:
             return ""  # only switching it off is delayed
         return AFTER_RESTART.get(self.name, "")
@@ -163,7 +164,8 @@ class SettingChange(Struct, frozen=True):
 def compare_settings(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
     """Return a change for each setting that differs between two configurations.
 
-    Settings in LIVE_SECTIONS, key bindings and the secret storage are compared, but not the LISTS.
+    Covers LIVE_SECTIONS, key bindings and the secret storage. For the LISTS, see `compare_roots` and
+    ConfigChangeDetector.
     """
     changes = [
         change
@@ -230,7 +232,8 @@ def _keep_field(new: T, old: T, key: str) -> T:
 def describe_kept_setting(problem: str) -> str:
     """Return a message for the user about *problem*, found in config.toml while mcphost is running.
 
-    If the problem is an invalid setting, the message states that the value in use is kept instead of the default.
+    At startup, an invalid setting is replaced by its default. While mcphost is running, the value in use is kept,
+    and the message says so.
     """
     if not isinstance(problem, SettingProblem):
         return problem

@@ -39,9 +39,12 @@ class SchemaErrors(Struct, frozen=True):
 class OutputValidation(Struct, frozen=True):
     """Result of validating a tool's output against its output schema.
 
-    The outcome is `none` if nothing was checked, for example because there is no schema or the tool reported an error.
-    It is `fits` if the output is valid, `misfit` if it is invalid, and `unchecked` if it could not be validated. For
-    the last two, `text` gives the reason.
+    `outcome` is one of these:
+
+    - "none": nothing was checked, for example because there is no schema or the tool reported an error
+    - "fits": the output is valid
+    - "misfit": the output is invalid; `text` is the reason
+    - "unchecked": the output could not be validated; `text` is the reason
     """
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
@@ -100,11 +103,13 @@ def describe_capabilities(facts: ServerFacts) -> str:
 class ServerView(Struct, frozen=True):
     """Snapshot of the state of one server.
 
-    `facts` is None until the server is ready. `log` contains the newest lines, oldest first. `counts` maps descriptions
-    of unusual messages, such as dropped or refused ones, to how often they occurred since the server started. `account`
-    is the account in use; `sign_in_status` describes the progress of a sign-in. `quarantined` contains the names of
-    changed tools that the user has not accepted. `known_roots` contains the user's folders that were sent to the
-    server, and the user's answer about sharing them.
+    - `facts` is None until the server is ready.
+    - `log` contains the newest lines, oldest first.
+    - `counts` maps descriptions of unusual messages, such as dropped or refused ones, to the number of these
+      messages since the server started.
+    - `account` is the account in use; `sign_in_status` describes the progress of a sign-in.
+    - `quarantined` contains the names of changed tools that the user has not accepted.
+    - `known_roots` contains the folders that the server has received, and the user's answer about sharing them.
     """
 
     config: ServerConfig
@@ -149,10 +154,11 @@ class OpenedPage(Struct, frozen=True):
 class ManualCallResult(Struct, frozen=True):
     """The result of a tool call by the user: as received, as text, and validated against the output schema.
 
-    `text` and `images` are for the user; `shown_text` is the text preceded by mcphost's note on it. `model_text` and
-    `model_images` are for the model, without the parts that are meant only for the user; None if they are the same.
-    For `target`, see `Message.servers`. If the tool has an interactive page, `page` is the record from which a later
-    run can open it.
+    - `text` and `images` are for the user; `shown_text` is `text` preceded by mcphost's note on it.
+    - `model_text` and `model_images` are for the model, without the parts that are meant only for the user. They
+      are None if they would be the same as `text` and `images`.
+    - `target` identifies the server; see `Message.servers`.
+    - `page` is the record from which a later run can open the tool's interactive page, None if it has none.
     """
 
     result: CallToolResult
@@ -222,9 +228,9 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
     """Return the best icon that can be drawn without a network request, or None if there is none.
 
-    The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP (specification
-    2026-07-28, basic#icons). Icons for the theme in use, which is dark if *dark* is true, are preferred to icons for
-    any theme.
+    The icon must be a data: URL with a PNG, JPEG or WebP image, whose first bytes match the declared type
+    (specification 2026-07-28, basic#icons). Icons for a dark theme (if *dark* is true) or a light one are
+    preferred, followed by icons for any theme.
     """
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image  # loaded with the first icon
 

@@ -121,8 +121,7 @@ class Setup:
     async def find(self) -> SetupOffers:
         """Search for API keys, local model servers, and MCP servers configured in other hosts, without starting any.
 
-        The searches run concurrently. If no model is selected, the best one is loaded in the background. Safe to
-        cancel.
+        If no model is selected, the best one found is loaded in the background. Safe to cancel.
         """
         models: tuple[AvailableModel, ...] = ()
         servers: tuple[ImportCandidate, ...] = ()
@@ -142,7 +141,7 @@ class Setup:
         return SetupOffers(models, servers, await anyio.to_thread.run_sync(self._find_project_files))
 
     async def find_late_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return local models that are not in *known*, including those on servers that take a few seconds to respond.
+        """Return the local models that are not in *known*, after giving slow model servers a few seconds to respond.
 
         Safe to cancel.
         """
@@ -152,7 +151,7 @@ class Setup:
         return models
 
     def _preload(self, models: Sequence[AvailableModel]) -> None:
-        """Start loading the best model while the user reads the setup screen, so that it answers sooner."""
+        """Start loading the best model while the user reads the setup screen, so that it responds sooner."""
         if models and self._model_selection.model is None:
             self._model_selection.preload(models[0].config)
 
@@ -166,10 +165,10 @@ class Setup:
     ) -> SetupResult:
         """Save and select the model; add and start the servers.
 
-        *seen* names the servers whose complete command line or URL the user has read. These are approved,
-        unless they have a risk that the approval question would warn about. The user is asked to approve the
-        others when they start. If one of the steps fails, the result describes the problem, and the other steps
-        are still done.
+        *seen* names the servers whose complete command line or URL the user has read. They are approved without
+        another question, unless they have a risk of which the approval question would warn. The user is asked to
+        approve the other servers when they start. If one of the steps fails, the result describes the problem, and
+        the other steps are still done.
         """
         problems: list[str] = []
         added: list[str] = []
@@ -274,9 +273,9 @@ class Setup:
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> str:
         """Select a model for this run, and save it for later runs if *is_default* is true.
 
-        If the profile in use sets a model, the new model is saved in the profile, because a profile's model takes
-        precedence over the default model. Returns a phrase that names where the model was saved, or "" if it was not.
-        Raises McpHostError.
+        The model is saved as the default model. However, if the profile in use sets a model, it is saved in the
+        profile, which would otherwise override it. Returns a phrase that names where the model was saved, or "" if
+        it was not. Raises McpHostError.
         """
         self._model_selection.select(model)
         await anyio.to_thread.run_sync(self._remember, model)
