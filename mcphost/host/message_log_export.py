@@ -22,7 +22,7 @@ _CURL_SETS = frozenset({"host", "content-length", "proxy-authorization"})
 def export_json_lines(entries: Iterable[LoggedMessage | LoggedExchange]) -> str:
     """Return the entries as JSON Lines (one object per line), in order and without secrets.
 
-    Hidden characters are escaped. May take a second for a full log.
+    Hidden characters are written as escapes. Call this in a thread, because it may take a second for a full log.
     """
     return "".join(f"{escape_unsafe_json(dumps(_entry_json(entry)))}\n" for entry in entries)
 
@@ -106,8 +106,8 @@ def make_call_command(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the `mcphost call` command for a tool call, and the names of the shell variables that it needs.
 
-    Each secret in the arguments is replaced by a shell variable, and so is each value of a configured header that
-    *mask* knows. Raises UsageError if a name contains hidden characters. May take 0.5 s for long arguments.
+    The variables replace secrets in the arguments, including the values of the headers that *mask* contains. Raises
+    UsageError if a name contains hidden characters. May take 0.5 s for long arguments.
     """
     if not is_sanitized(f"{server}{tool}"):
         raise UsageError("The name of the tool contains hidden characters, so there is no command for it.")
@@ -123,7 +123,7 @@ def make_call_command(
 
 
 class _Command:
-    """Words of a shell command, quoted for POSIX shells, and the variables in them."""
+    """Words of a shell command, quoted for POSIX shells, and the names of the shell variables in them."""
 
     def __init__(self, words: list[str]) -> None:
         self.words = words
@@ -132,7 +132,7 @@ class _Command:
     def add(self, text: str, variable: str) -> None:
         """Append *text* as a word, with a shell variable in place of each masked secret.
 
-        *variable* is the name of the first variable; a number is added to the names of the others.
+        The first variable is called *variable*; the names of further variables end with a number, as in TOKEN_2.
         """
         first, *rest = text.split(PLACEHOLDER)
         word = shlex.quote(first) if first or not rest else ""
@@ -148,7 +148,7 @@ class _Command:
 
 
 def _template_headers(headers: Headers) -> Headers:
-    """Return headers with their secrets masked, and with the placeholder in place of each session id."""
+    """Return headers with their secrets masked, and with a placeholder instead of each session id."""
     return tuple((name, PLACEHOLDER if "session" in name else value) for name, value in show_headers(headers))
 
 

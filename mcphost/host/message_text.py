@@ -42,7 +42,7 @@ def _clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 def describe_author(message: Message) -> str:
     """Return a heading that says where a message came from, such as "Background result".
 
-    Returns "" unless the message came from mcphost itself, from an MCP prompt or from a background call.
+    The heading is "" for messages that the user or the model wrote in the conversation.
     """
     if message.is_automatic:
         return "mcphost, to continue the answer"
@@ -102,7 +102,8 @@ def shorten_middle(text: str, limit: int) -> str:
 def parse_numbers(text: str, known: Sequence[int]) -> tuple[int, ...]:
     """Parse a list such as `12, 14-16`; return the numbers that are in *known*, sorted.
 
-    At most MAX_NUMBERS are returned. *known* must be sorted. The time taken does not depend on the width of a range.
+    *known* must be sorted. At most MAX_NUMBERS are returned. A range may be arbitrarily wide, because the numbers
+    in it are not enumerated.
     """
     found: set[int] = set()
     for match in _RANGE_PATTERN.finditer(text):

@@ -62,7 +62,7 @@ class ModelSelection:
     ) -> None:
         """Create a selection of the model *config*; *factory* creates the clients of this and other models.
 
-        *has_images*, which is called in a worker thread, returns whether the open conversation contains an image.
+        *has_images* returns whether the open conversation contains an image; it is called in a worker thread.
         *system_prompt* is the configured system prompt, "" for the default.
         """
         self.config = config
@@ -90,10 +90,9 @@ class ModelSelection:
         return (self.model.facts.context_window if self.model is not None else 0) or ASSUMED_WINDOW
 
     def describe_difference(self, earlier: str) -> str:
-        """Return a sentence that names the model used earlier in a conversation and the selected one.
+        """Return a sentence that names *earlier*, a model used earlier in a conversation, and the selected model.
 
-        *earlier* is the name of the earlier model. Returns "" if *earlier* is "", if both models are the same, or if no
-        model is selected.
+        Returns "" if *earlier* is "", if both models are the same, or if no model is selected.
         """
         selected = self.model.name if self.model is not None else ""
         if not selected or earlier in ("", selected):
@@ -148,8 +147,8 @@ class ModelSelection:
     def preload(self, config: ModelConfig) -> None:
         """Load a model's libraries in the background, because the user may select this model soon.
 
-        No request is sent to a provider, and failures are not reported. Loading takes seconds, or much longer on a busy
-        machine. A different model that was preloaded earlier is closed.
+        Loading takes seconds, or much longer on a busy machine. No request is sent to a provider, and failures are
+        not reported. Another model that was preloaded before is closed.
         """
         if any(one.config == config for one in self._preloads):
             return
@@ -164,10 +163,7 @@ class ModelSelection:
             self._lifetime.start_soon(self._discard, tuple(self._preloads), name="close model")
 
     async def discard_preloaded(self) -> None:
-        """Close the preloaded models, for example because the user selected none of them.
-
-        They can be preloaded again later.
-        """
+        """Close the preloaded models, for example because the user has selected none of them."""
         await self._discard(tuple(self._preloads))
 
     async def _discard(self, preloads: tuple[_Preload, ...]) -> None:
@@ -199,16 +195,16 @@ class ModelSelection:
 
 
 def describe_switch(name: str) -> str:
-    """Return a hint with the commands that switch to the model *name*, which an earlier run used."""
+    """Return a hint that tells the user how to switch to the model *name*, which an earlier run used."""
     name = sanitize_line(name, _MAX_NAME_LENGTH)
     return f"To switch: /model {name} in the chat, or --model {name}."
 
 
 def describe_losses(name: str, before: ModelFacts, after: ModelFacts, *, has_images: bool = False) -> str:
-    """Describe which abilities of the previous model the model *name* lacks; return "" if none are known.
+    """Describe what the model *name* lacks in comparison with the previous model; "" if nothing is known to be lacking.
 
-    *has_images* means that the conversation contains images. If the new model accepts no images, the text then
-    states that the images are not sent.
+    *has_images* means that the conversation contains images. If the new model accepts no images, the text then also
+    says that these images are not sent.
     """
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:

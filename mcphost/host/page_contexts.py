@@ -20,9 +20,9 @@ class PageContext(Struct, frozen=True):
 
 
 class PageContexts:
-    """The latest context of each open page, until it is sent with a user message, or removed, or the page closes.
+    """The latest context of each open page, waiting to be sent with the next user message.
 
-    A context that was sent or removed is not added again until the page changes it.
+    Once a context was sent, or the user removed it, it waits again only if the page changes it.
     """
 
     def __init__(self, events: EventBus) -> None:
@@ -34,13 +34,13 @@ class PageContexts:
 
     @property
     def waiting(self) -> tuple[PageContext, ...]:
-        """The contexts to send with the next user message, in the order in which the pages first sent them."""
+        """The contexts to send with the next user message; the context that has waited longest comes first."""
         return tuple(PageContext(page, part) for page, part in self._waiting.items())
 
     def update(self, page: int, part: ResourcePart) -> None:
         """Replace the context of a page; an empty text removes it.
 
-        The caller limits the size of the text to CONTEXT_LIMIT bytes, and the number of pages.
+        The caller must limit the number of pages, and the size of the text to CONTEXT_LIMIT bytes.
         """
         before = self._waiting.get(page)
         if part in (self._sent.get(page), self._removed.get(page)):
@@ -75,10 +75,11 @@ class PageContexts:
 
     @contextmanager
     def take(self, attachments: Sequence[Part] = ()) -> Generator[tuple[ResourcePart, ...]]:
-        """Remove the waiting contexts and yield them for a user message, except those among its *attachments*.
+        """Return a context manager to use while a user message is sent; it yields the waiting contexts to send with it.
 
-        If the block raises an exception, the message was not sent. The contexts then wait again, unless their pages
-        have been closed or have changed them in the meantime.
+        A context that is already among the message's *attachments* is not yielded. All of them are then no longer
+        waiting. If the block raises an exception, the message was not sent: the contexts wait again, unless their
+        pages have been closed or have changed them in the meantime.
         """
         taken = dict(self._waiting)
         self._sent.update(taken)
@@ -99,9 +100,9 @@ class PageContexts:
             self._in_preparation.difference_update(taken)
 
     def forget_sent(self) -> None:
-        """Forget which contexts were sent, so that pages can send them again.
+        """Forget which contexts were sent, so that pages can send them again unchanged.
 
-        Called when messages, which may have contained the contexts, are removed from the conversation.
+        Call this when messages are removed from the conversation, because they may have contained the contexts.
         """
         self._sent.clear()
 

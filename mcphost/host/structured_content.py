@@ -68,10 +68,9 @@ class ContentIndex:
         return not self._stripped_texts and len(self._media) == 1
 
     def contains(self, text: str) -> bool:
-        """Return whether the content blocks already contain this JSON text.
+        """Return whether the content blocks already contain this JSON text, without parsing it.
 
-        A JSON object also counts as contained if a block equals the value of its only member. The JSON is compared
-        without being parsed.
+        A JSON object is also contained if it has a single member, and a block equals the value of this member.
         """
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")
@@ -82,16 +81,16 @@ class ContentIndex:
         )
 
     def shorten(self, body: bytes) -> bytes:
-        """Return the JSON *body* with a short placeholder for each long run of base64, even with line breaks.
+        """Return the JSON *body* with a short placeholder for each long run of base64.
 
-        The base64 may be split into several strings of a list. Most JSON that is too large to be parsed becomes small
-        enough in this way. *body* must be UTF-8.
+        The run may contain line breaks, or be split into several strings of a list. After this, most JSON that was
+        too large to be parsed is small enough. *body* must be UTF-8.
         """
         body = replace_base64_in_json(unescape_base64(body), self._describe_run)
         return replace_pieces_in_json(body, self._describe_run)
 
     def replace_texts(self, body: bytes) -> bytes:
-        """Return JSON with a note for each string that equals one of the longest text blocks."""
+        """Return the JSON *body* with a note in place of each string that equals one of the longest text blocks."""
         for text in sorted(self._block_texts, key=len, reverse=True)[:_MAX_REPLACED_TEXTS]:
             if len(text) > _SHORT_TEXT:
                 for written in {dumps(text), json.dumps(text)}:
@@ -106,7 +105,7 @@ class ContentIndex:
         return value in self._media or ("\n" in value and _unwrap(value) in self._media)
 
     def is_repeated(self, value: Any) -> bool:
-        """Return whether the content blocks contain everything that the structured content *value* contains."""
+        """Return whether the structured content *value* only repeats what the content blocks contain."""
         return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
     def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
@@ -135,8 +134,8 @@ class ContentIndex:
     def _equals_texts(self, value: Any) -> bool:
         """Return whether structured content equals the text blocks of the same result.
 
-        Some SDKs wrap a value in an object whose only member is `result`. For such an object, the member is compared
-        with the text blocks.
+        Some SDKs wrap the value in an object whose only member is `result`. In this case, the member is also
+        compared.
         """
         parsed = [_parse(text) for text in self.texts]
         candidates = [value]
@@ -171,8 +170,8 @@ class ContentIndex:
 def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
     """Return structured content as indented JSON, omitting what the content blocks already contain.
 
-    Returns None if there is no structured content or it only repeats the blocks. Content that is too large to be
-    parsed becomes raw text or a note; invalid JSON becomes a note.
+    Returns None if there is no structured content, or if it only repeats the blocks. If it is too large to be
+    parsed, the result is the raw JSON or a note; for invalid JSON, it is a note.
     """
     if raw is None:
         return None
@@ -211,7 +210,7 @@ def _unwrap(text: str) -> str:
 
 
 def _placeholder(run: str) -> str:
-    """Return a placeholder for a run of base64; return it unchanged if it is probably hexadecimal or other text."""
+    """Return a placeholder for a run of base64, or the run itself if it is probably hexadecimal or other text."""
     sample = set(run[:_SAMPLE])
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run
