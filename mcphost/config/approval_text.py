@@ -230,9 +230,9 @@ def _display_value(
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
     """Return a line diff of *before* and *after*.
 
-    Removed lines start with "- ", added lines with "+ ", and unchanged lines with two spaces. If there are more
-    than MAX_COMPARED_LINES lines in total, all lines of *before* are listed as removed and all lines of *after*
-    as added. If the comparison would take too long, this applies to all lines from the first to the last
+    Removed lines start with "- ", added lines with "+ ", and unchanged lines with two spaces. To bound the time,
+    the diff is coarser for long texts: with more than MAX_COMPARED_LINES lines in total, all lines are listed as
+    removed and added. If a comparison takes too long, this applies to the lines between the first and the last
     difference.
     """
     from mcphost.bounded_diff import compare_lines  # needed only when something has changed

@@ -37,10 +37,10 @@ def is_data(text: str) -> bool:
 
 
 def find_code_block(text: str) -> PastedText:
-    """Return the Markdown code block with the server in *text*, or *text* itself if it has no code block.
+    """Return the Markdown code block in *text* that contains the server, or *text* itself if it has no code block.
 
-    Text outside of the block is dropped. Fences in a quoted argument of a command line are part of that argument.
-    Raises ConfigError if several blocks could contain the server.
+    Text outside of the block is dropped. Fences in a quoted argument of a command line do not begin a block. Raises
+    ConfigError if several blocks could contain the server.
     """
     text = text.removeprefix(_BYTE_ORDER_MARK).strip()
     blocks = [] if _is_quoting_fences(text) else list(_split_code_blocks(text))

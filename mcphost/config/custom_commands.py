@@ -59,9 +59,10 @@ class CommandArgument(Struct, frozen=True):
 class CustomCommand(Struct, frozen=True, kw_only=True):
     """A custom slash command with its prompt template.
 
-    `text` is the whole file, because approvals cover all of it. A folder in the path becomes a prefix of `name`, as in
-    `git:commit`. `model` is the model to switch to, or "" to keep the current one. If `is_sent` is set, the prompt is
-    sent immediately instead of being placed in the input field.
+    - `name` begins with the folder of the file, if it is in a subfolder, as in `git:commit`.
+    - `text` is the whole file, because approvals cover all of it.
+    - `model` is the model to switch to, or "" to keep the current one.
+    - `is_sent` means that the prompt is sent immediately instead of being placed in the input field.
     """
 
     name: str
@@ -81,8 +82,8 @@ class CustomCommand(Struct, frozen=True, kw_only=True):
 def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[CustomCommand, ...]:
     """Read the user's slash commands, then the project's.
 
-    A file that cannot be used, or whose command name is already taken, is reported and skipped, so that a project
-    cannot replace the user's commands. Blocks while reading.
+    A file that cannot be used is reported and skipped. So is a file whose command name is already taken, so that a
+    project cannot replace the user's commands. Blocks while reading.
     """
     commands: dict[str, CustomCommand] = {}
     for folder, bound in find_command_folders(places):
@@ -335,9 +336,9 @@ def missing_arguments(command: CustomCommand, given: Mapping[str, str]) -> tuple
 def fill_template(command: CustomCommand, typed: str, given: Mapping[str, str]) -> str:
     """Return a command's template with the arguments filled in.
 
-    *typed* is the text of all arguments; *given* contains their values, keyed by name. Values are inserted unchanged; a
-    placeholder inside a value is not replaced. If the template has no placeholder, *typed* is appended. Raises
-    UsageError if the result is too long.
+    `$ARGUMENTS` is replaced by *typed*, the text of all arguments, and `$1` to `$9` by the words in it. `{name}` is
+    replaced by the value in *given*, or else by the argument's default. A placeholder inside a value is not
+    replaced. If the template has no placeholder, *typed* is appended. Raises UsageError if the result is too long.
     """
     values = {one.name: given.get(one.name) or one.default or "" for one in command.arguments}
     words: list[str] | None = None

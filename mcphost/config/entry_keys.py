@@ -48,9 +48,9 @@ def warn_about_keys(
 ) -> None:
     """Report unknown keys in a server's entry, and in *own*, the entry's "mcphost" object.
 
-    Outside of that object, a key is reported only if it is similar to a known one, because other hosts define keys of
-    their own. If *source* is "user", keys that only other hosts read, such as "timeout", are also reported.
-    *location* names the file and the server.
+    Other hosts define keys of their own. Therefore, an unknown key outside of the "mcphost" object is reported only
+    if it is similar to a known one. If *source* is "user", keys that only other hosts read, such as "timeout", are
+    also reported. *location* names the file and the server.
     """
     texts = [*describe_entry_keys(entry, is_own=source == "user"), *describe_unknown_keys(own, OWN_KEYS)]
     for text in texts[:_MAX_WARNINGS]:

@@ -87,9 +87,10 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
 
 
 def remove_abandoned_copies(path: Path) -> None:
-    """Delete the copies that killed processes left behind while they were replacing the file at *path*.
+    """Delete the temporary copies of the file at *path* that killed processes left behind while replacing it.
 
-    The caller must hold a lock that every process holds while it replaces this file. Raises nothing.
+    Every process must hold the same lock while it replaces this file, and so must the caller. Otherwise, a copy
+    that is still needed could be deleted. Raises nothing.
     """
     start = f".{path.name}."
     with suppress(OSError), os.scandir(path.parent) as entries:

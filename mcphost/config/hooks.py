@@ -96,11 +96,11 @@ def hooks_file(root: Path) -> str:
 
 
 def unused_hooks_files(places: ProjectPlaces, root: Path) -> tuple[str, ...]:
-    """Return the paths of hooks files that are not used, but may have been used in an earlier run.
+    """Return the paths of hooks files that an earlier run may have used, but this one does not use.
 
-    These are the hooks file in *root* if it does not exist, and all existing hooks files in the folders above
-    *root*. Such a file was used if the project's root used to be another folder: a new `.git` folder in a
-    subfolder makes that subfolder the root and hides the hooks above it.
+    If the project's hooks file in *root* is missing, it may have been deleted. Hooks files in the folders above
+    *root* were used if the project's root was one of these folders: a new `.git` folder in a subfolder makes that
+    subfolder the root, and hides the hooks above it.
     """
     above = [one / PROJECT_FOLDER / HOOKS_FILE for one in root.parents][:MAX_FOLDERS]
     own = root / PROJECT_FOLDER / HOOKS_FILE

@@ -45,7 +45,7 @@ _UNREAD_CONFIG = HostConfig(results=ResultsConfig(megabytes=1_000_000, days=36_5
 class ConfigSources(NamedTuple):
     """The paths of the configuration files, and a function that loads them.
 
-    `load` is called with the name of a profile to use instead of the configured one, or with None.
+    `load` takes the name of a profile to use instead of the configured one; None means the configured one.
     """
 
     load: Callable[[str | None], Awaitable[HostConfig]]
@@ -266,7 +266,8 @@ def _load_settings(path: Path, problems: list[str], *, is_diagnosis: bool) -> Ho
 def _may_restrict(raw: bytes) -> bool:
     """Return whether an invalid config.toml may contain settings that forbid tool calls or limit costs.
 
-    Such settings are recognized by their keys, even in a file that is invalid because it is in UTF-16.
+    The keys of such settings are searched for in the bytes of the file, because it cannot be parsed; it may even be
+    in UTF-16.
     """
     text = raw.replace(b"\0", b"")
     return any(word in text for word in (b"hooks", b"never", b"budget", b"origins"))

@@ -266,10 +266,10 @@ def _convert_document(
 def _is_disabled_by_name(
     host: HostFormat, name: str, document: Mapping[str, Any], places: Places, is_in_section: bool
 ) -> bool:
-    """Return whether a list of names, outside of the server's entry, disables the server.
+    """Return whether the host's file disables a server by its name, in a list outside of the server's entry.
 
-    Gemini CLI has such lists, `mcp.allowed` and `mcp.excluded`; Claude Code has one for the servers in the section of
-    a project (*is_in_section*).
+    Gemini CLI has the lists `mcp.allowed` and `mcp.excluded`. Claude Code has a list for each project, which
+    applies only to servers in the project's section of the file (*is_in_section*).
     """
     if host.id == "gemini-cli":
         allowed, excluded = (find_member(document, ("mcp", key)) for key in ("allowed", "excluded"))

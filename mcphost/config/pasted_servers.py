@@ -154,7 +154,8 @@ def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str,
 def _is_remote_of_opencode(entry: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
     """Return whether an entry describes a remote server in the format of opencode.
 
-    opencode writes `{env:NAME}` instead of `${env:NAME}`.
+    Such an entry is recognized by its place in the text (*keys*). Without a place, it is recognized by a reference
+    in opencode's syntax: `{env:NAME}` instead of `${env:NAME}`.
     """
     if entry.get("type") != "remote":
         return False

@@ -36,11 +36,12 @@ def _list_strings(value: object) -> Iterator[str]:
 def find_referenced_secrets(
     files: Iterable[Path], planned: Mapping[Path, bytes] | None = None
 ) -> tuple[dict[str, Path], ConfigError | None]:
-    """Return the names of the keyring secrets that the given JSON and TOML files refer to, each with the first file.
+    """Find the keyring secrets that the given JSON and TOML files refer to, also in entries that are not in use.
 
-    References in disabled servers and in entries for other folders are included. A missing file is ignored.
-    *planned* maps the path of a file to content that replaces the one on disk. The second result is the error of the
-    first file that cannot be read or is invalid, or None; the names in such a file are unknown.
+    Returns a dictionary that maps each secret's name to the first file with a reference to it, and an error: if a
+    file cannot be read or is invalid, its references are unknown, and the error of the first such file is returned;
+    otherwise, None. A missing file is ignored. *planned* maps the path of a file to content that replaces the one
+    on disk.
     """
     unreadable: ConfigError | None = None
     names: dict[str, Path] = {}

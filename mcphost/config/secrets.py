@@ -58,7 +58,7 @@ class PlaintextSecret(Struct, frozen=True):
     def expanded(self) -> str:
         """The secret as the server receives it, and as it is stored in the keyring.
 
-        In the file, a dollar sign may be written as `${$}`.
+        It differs from `secret` if the file contains a dollar sign written as `${$}`.
         """
         return self.secret.replace("${$}", "$")
 

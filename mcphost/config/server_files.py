@@ -120,8 +120,9 @@ def plan_set(
 ) -> ServerEdit:
     """Return an edit that adds a server's entry or, if *replace* is set, replaces an existing one.
 
-    *expected* is the entry that the user began to edit, if any. Raises ConfigError if the file has another entry now,
-    or if the entry or the file is invalid, and UsageError if a server with this name exists and *replace* is not set.
+    If the user edits an existing entry, *expected* is the entry as it was when the user began. Raises ConfigError
+    if the entry in the file has changed since, or if the new entry or the file is invalid. Raises UsageError if a
+    server with this name exists and *replace* is not set.
     """
     before, text = _read(file)
     path = _entry_path(text, file, name)

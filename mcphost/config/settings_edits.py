@@ -342,8 +342,8 @@ class TomlSection(NamedTuple):
 def find_sections(text: str) -> Iterator[TomlSection]:
     """Yield the tables of *text*, which is valid TOML, in order.
 
-    A line that only looks like a header, such as one in a multi-line string, is mistaken for one. Callers therefore
-    compare the values before and after an edit.
+    A line inside a multi-line string can be mistaken for a header. Callers must therefore check that an edit has
+    changed no other value.
     """
     lines = text.splitlines(keepends=True)
     headers = [number for number, line in enumerate(lines) if line.lstrip(" \t").startswith("[")]

@@ -163,8 +163,8 @@ def _may_be_code(value: str) -> bool:
 def _find_in_url(keys: tuple[str, ...], text: str, offset: int, *, has_keys: bool) -> Iterator[SecretSpan]:
     """Yield the places that may hold secrets in the URL that begins at *offset* in *text*.
 
-    These are the user information and the query. If *has_keys* is true, API keys with a well-known prefix, and
-    references to the keyring, are also found elsewhere after the host.
+    These are the user information and the query. With *has_keys*, places anywhere after the host are included if
+    they contain an API key with a well-known prefix or a reference to the keyring.
     """
     match = _URL_START.match(text, offset)
     is_open = keys == ("url",) and text.startswith("${")  # a reference that contains the start of the URL

@@ -370,8 +370,8 @@ def _current_value(server: ServerConfig, reference: Reference) -> str | None:
 def resolve_text(server: ServerConfig, text: str) -> str:
     """Return *text* with all references expanded to their values in this process.
 
-    A reference to a secret or a missing value is replaced with empty text. Text beyond a maximum length is not
-    expanded.
+    A reference to a secret, or to a value that is missing, is replaced with empty text. If the result becomes too
+    long, the remaining references are not expanded.
     """
     parts: list[str] = []
     end = length = 0

@@ -40,7 +40,7 @@ A background call keeps its own context even if the user has opened another conv
 class ActiveConversation:
     """Holder for the currently open conversation, shared by all parts of the host.
 
-    Another conversation can be opened instead, but only while no turn is running.
+    Another conversation can be opened in its place, but only while no turn is running.
     """
 
     def __init__(self, store: "Lazy[ConversationStore]", events: EventBus) -> None:

@@ -65,7 +65,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     def needs_confirmation(self) -> bool:
         """Whether applying the changes needs the user's confirmation.
 
-        Changing the theme and adding servers need no confirmation: the user must approve each added server before it
+        A change of the theme needs none. Neither do added servers, because the user must approve each before it
         starts.
         """
         has_settings = any(one is not None for one in (self.model, self.system_prompt, self.project_instructions))
@@ -74,9 +74,9 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
     @property
     def blocks_profile_change(self) -> bool:
-        """Whether the user must confirm these changes before another profile can be chosen.
+        """Whether the user must confirm or revert these changes before choosing another profile.
 
-        This is so if choosing a profile would apply some of them without confirmation.
+        Otherwise, choosing a profile would apply some of the changes without confirmation.
         """
         return replace(self, settings=()).needs_confirmation
 

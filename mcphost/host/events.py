@@ -253,8 +253,9 @@ class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
 class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
     """Event published when the model proposes a tool call, which may still need approval.
 
-    `call` is an id that is unique in the conversation. `arguments` is None if `raw`, the text sent by the model, is
-    not a JSON object.
+    - `call` is an id that is unique in the conversation.
+    - `raw` is the text of the arguments as sent by the model.
+    - `arguments` is None if this text is not a JSON object.
     """
 
     call: str
@@ -326,9 +327,9 @@ class PageOffered(HostEvent, frozen=True, tag="page_offered"):
 
 
 class PagesChanged(HostEvent, frozen=True, tag="pages_changed"):
-    """Event published when a page is opened or closed, or when a browser shows it.
+    """Event published when a page is opened or closed, or when a browser begins or stops showing it.
 
-    `closed_server` is the server of a page that was closed, and `reason` why mcphost closed it; both are "" otherwise.
+    If mcphost closed a page, `closed_server` is the page's server, and `reason` says why. Otherwise, both are "".
     """
 
     closed_server: str = ""
@@ -500,8 +501,8 @@ class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
 class CompactionChanged(HostEvent, frozen=True, tag="compaction_changed"):
     """Event published when a summary starts or stops replacing messages in model requests.
 
-    The summary replaces the first `messages` messages; 0 means that there is no summary. It has `sentences`
-    sentences, of which `unknown` cite no message.
+    The summary replaces the first `messages` messages; 0 means that no summary is used. `sentences` is the number
+    of its sentences, and `unknown` the number of those that do not cite any message.
     """
 
     messages: int = 0

@@ -147,7 +147,8 @@ class ContentIndex:
     def _is_covered(self, value: Any, depth: int) -> bool:
         """Return whether everything in the value is also in the content blocks.
 
-        The value may consist of strings that repeat blocks, and of objects with the data and fields of a media block.
+        This is the case for a string that repeats a block, for an object with only the data and fields of a media
+        block, and for lists and single-member objects that contain only such values.
         """
         match value:
             case str():

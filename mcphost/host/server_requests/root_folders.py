@@ -145,7 +145,8 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
 def compare_roots(old: HostConfig, new: HostConfig) -> tuple[SettingChange, ...]:
     """Return a change of the setting "roots" for each folder that was added to or removed from the configuration.
 
-    The value before an addition, and the value after a removal, is None. A renamed folder yields both.
+    `SettingChange.before` is None for an added folder, and `after` is None for a removed one. A renamed folder
+    counts as removed and added.
     """
     before, after = ({(root.path, root.name): root for root in configured_roots(config)} for config in (old, new))
     removed = (SettingChange("roots", _format_root(root), None) for key, root in before.items() if key not in after)

@@ -341,9 +341,9 @@ class RootSharing:
     async def prepare(self, why: str) -> bool:
         """Ask a deferred question about folders before a tool call, resource read or prompt request.
 
-        *why* is the reason shown with the question. The server may have cancelled its roots request since. In this
-        case, it is notified that the roots changed, and mcphost waits up to one second for a new request. Returns
-        False if there was nothing to do. Never raises.
+        *why* is the reason shown with the question. If the server has cancelled its roots request in the meantime,
+        it is notified that the roots changed, and mcphost waits up to one second for a new request. Returns False
+        if there was nothing to do. Never raises.
         """
         if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False

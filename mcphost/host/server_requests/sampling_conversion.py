@@ -124,9 +124,9 @@ def parse_sampling_request(
 
 
 def _unique_names(server_names: list[str]) -> dict[str, str]:
-    """Return a mapping from unique, valid names for the model to the server's tool names.
+    """Return a mapping from tool names for the model, which are unique and valid, to the server's tool names.
 
-    Raises MalformedMessage for duplicate names.
+    Raises MalformedMessage if the server uses a name twice.
     """
     if len(set(server_names)) != len(server_names):
         raise MalformedMessage("The sampling request has two tools of the same name.")

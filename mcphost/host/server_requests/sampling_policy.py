@@ -26,9 +26,9 @@ class _Criterion(NamedTuple):
 
 
 def _price(offer: ModelCandidate) -> float | None:
-    """Return the price of three input tokens and one output token (a typical ratio), negated.
+    """Return a model's price as a negative number, so that a cheaper model scores higher; None if it is unknown.
 
-    The negative sign makes a cheaper model score higher. Returns None if the price is unknown.
+    It is the price of three input tokens and one output token, which is a typical ratio.
     """
     if offer.input_price is None or offer.output_price is None:
         return None
