@@ -38,10 +38,9 @@ def find_referenced_secrets(
 ) -> tuple[dict[str, Path], ConfigError | None]:
     """Find the keyring secrets that the given JSON and TOML files refer to, also in entries that are not in use.
 
-    Returns a dictionary that maps each secret's name to the first file with a reference to it, and an error: if a
-    file cannot be read or is invalid, its references are unknown, and the error of the first such file is returned;
-    otherwise, None. A missing file is ignored. *planned* maps the path of a file to content that replaces the one
-    on disk.
+    The first result maps the name of each secret to the first file that refers to it. The second result is the
+    error of the first file that cannot be read or is invalid, or None; the secrets in such a file are unknown. A
+    missing file is ignored. *planned* maps the path of a file to content that replaces the one on disk.
     """
     unreadable: ConfigError | None = None
     names: dict[str, Path] = {}

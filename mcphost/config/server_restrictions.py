@@ -144,7 +144,8 @@ def find_aliases(name: str, servers: Sequence[ServerConfig]) -> frozenset[str] |
     """Return the other names in *servers* that may refer to the same server as *name*, or None if *name* is unknown.
 
     Two entries refer to the same server if all settings that determine the program or the URL are equal. If one of
-    the entries comes from a project, it is enough that `has_same_target` finds the same program or URL.
+    the entries comes from a project, it is enough if they start the same program or have the same URL according to
+    `has_same_target`.
     """
     server = next((one for one in servers if one.name == name), None)
     if server is None:

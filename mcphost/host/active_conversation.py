@@ -69,7 +69,7 @@ class ActiveConversation:
 
     @property
     def for_call(self) -> CallContext:
-        """The conversation to which the tool call that the current task handles belongs, and its messages at that time.
+        """The conversation of the tool call that the current task handles, and its messages at the time of the call.
 
         In a task that handles no tool call, these are the open conversation and its messages.
         """

@@ -77,9 +77,9 @@ class PageContexts:
     def take(self, attachments: Sequence[Part] = ()) -> Generator[tuple[ResourcePart, ...]]:
         """Return a context manager to use while a user message is sent; it yields the waiting contexts to send with it.
 
-        A context that is already among the message's *attachments* is not yielded. All of them are then no longer
-        waiting. If the block raises an exception, the message was not sent: the contexts wait again, unless their
-        pages have been closed or have changed them in the meantime.
+        A context that is already among the message's *attachments* is not yielded. From the beginning of the block,
+        none of the contexts is waiting anymore. If the block raises an exception, the message was not sent: the
+        contexts wait again, unless their pages have been closed or have changed them in the meantime.
         """
         taken = dict(self._waiting)
         self._sent.update(taken)

@@ -273,9 +273,9 @@ class Setup:
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> str:
         """Select a model for this run, and save it for later runs if *is_default* is true.
 
-        The model is saved as the default model. However, if the profile in use sets a model, it is saved in the
-        profile, which would otherwise override it. Returns a phrase that names where the model was saved, or "" if
-        it was not. Raises McpHostError.
+        The model is saved as the default model. If the profile in use sets a model, however, the new model is saved
+        in the profile, because the profile would override the default. Returns a phrase that names where the model
+        was saved, or "" if it was not. Raises McpHostError.
         """
         self._model_selection.select(model)
         await anyio.to_thread.run_sync(self._remember, model)

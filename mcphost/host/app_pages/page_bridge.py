@@ -95,10 +95,10 @@ class PageBridge:
         self._running.clear()
 
     def receive(self, message: bytes) -> bool:
-        """Handle a message from the page; it can be malformed.
+        """Handle a message from the page; a malformed message is ignored.
 
-        Returns False if it is a request that is not handled, because too many requests are running, or one with
-        this id.
+        Returns False if the message is a request that cannot be accepted, because too many requests are running, or
+        because one of them has the same id.
         """
         try:
             check_plain_value(message)

@@ -157,7 +157,7 @@ class AppPages:
         """Open and return the page of the call with this id, or of the newest call if *call* is "".
 
         The call may be from an earlier run. The second value of the result is whether a browser was opened. If it
-        is False, the user must open the page's address without mcphost.
+        is False, the user must open the page's address in a browser.
 
         Raises UsageError if there is no such page or too many are open, ConsentDenied if the user refuses, and
         ServerError if the server is not available, has changed, or does not return the page.

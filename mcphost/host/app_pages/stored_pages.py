@@ -42,8 +42,8 @@ class StoredPages:
     def keep(self, call: PageCall, *, is_passed: bool = False) -> None:
         """Store the result of a call in the background; do nothing unless the model made the call.
 
-        Call this when the result arrives, and with *is_passed* when the user has passed all of it to the model. A
-        result that the user must review is stored only by the second call, any other result only by the first.
+        Call this when the result arrives, and again with *is_passed* if the user has passed all of it to the model.
+        A result that the user must review is stored only by the second call, any other result only by the first.
         """
         context, result = call_context.get(), call.result
         if context is None or result is None or call.offered.connection.config.review_results is not is_passed:

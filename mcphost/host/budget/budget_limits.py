@@ -86,7 +86,7 @@ class BudgetLimits:
         return self._compare(totals, conversation, estimate)
 
     def raise_limits(self, conversation: str, uses: Sequence[BudgetUse]) -> None:
-        """Raise each limit in *uses* that a request would exceed to the proposed value, `raised`.
+        """Raise each limit in *uses* that a request would exceed; its new value is `BudgetUse.raised`.
 
         The raised limits apply to this conversation until mcphost exits.
         """

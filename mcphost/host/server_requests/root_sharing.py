@@ -262,8 +262,8 @@ class RootSharing:
     async def _inspect_folders(self) -> _ServerFolders:
         """Inspect the folders and return them with the user's decisions for this server.
 
-        If the stored answers cannot be read, the user is notified, and the folders count as undecided. Raises
-        StoreError if the list of folders cannot be read.
+        If the stored answers cannot be read, the user is notified, and none of them applies. Raises StoreError if
+        the list of folders cannot be read.
         """
         folders = await self._roots.refresh()
         version = self._roots.version
@@ -380,10 +380,10 @@ class RootSharing:
 
     # -- the question
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request about which the user must be asked now; None if there is nothing to ask.
+        """Return the request about which the user must be asked now, or None if there is nothing to ask.
 
-        This is the case if all folders are decided, or if the user refused the same folders in the last 60 seconds.
-        *why* is the reason shown with the question. Raises StoreError.
+        There is nothing to ask if all folders are decided, or if the user refused the same folders in the last 60
+        seconds. *why* is the reason shown with the question. Raises StoreError.
         """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)
