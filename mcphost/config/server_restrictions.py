@@ -1,9 +1,9 @@
 """Restrictions that the user sets on servers, and that also apply to a project's entries for the same servers.
 
-Restrictions are stored by server name, but a project's file can use any name. Therefore, two entries count as the same
-server if they have the same URL, or the same program and identifying arguments, regardless of spelling. This is a
-heuristic: an entry that starts the program indirectly (through `sh -c` or a copy) is not recognized, but the user sees
-the command before approving the entry.
+Restrictions are stored by server name, but a project's file can use any name. Therefore, two entries count as the
+same server if they have the same URL, or the same program and identifying arguments, even if these are written
+differently. This is a heuristic: an entry that starts the program indirectly (through `sh -c` or a copy) is not
+recognized, but the user sees the command before approving the entry.
 """
 
 import contextlib

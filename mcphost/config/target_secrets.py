@@ -154,7 +154,7 @@ def _is_named_secret(name: str, value: str) -> bool:
 
 
 def _may_be_code(value: str) -> bool:
-    """Return whether *value* could be a command, an option, or the path of a file, all of which are shown."""
+    """Return whether *value* could be a command, an option, or the path of a file; these are never masked."""
     if value.startswith(("/", "./", "../", "~", "-", "@")) or _CODE_CHARACTERS.search(value):
         return True
     return ("/" in value and not _BASE64.fullmatch(value)) or _FILE_NAME.fullmatch(value) is not None

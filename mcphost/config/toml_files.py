@@ -130,7 +130,7 @@ class TomlTable:
         self.on_problem(SettingWarning(text, f"{self.prefix}{setting}") if setting else ConfigWarning(text))
 
     def report_unknown(self, known: Collection[str]) -> None:
-        """Report each key that is not in *known*, along with the most similar known key, if there is one.
+        """Report each key that is not in *known*, along with the most similar known key, if any.
 
         If the similar key is missing in the table, the user probably meant to set it. The problem is then reported
         as one that affects the value of the similar key.

@@ -57,7 +57,7 @@ class RenderedResult(Struct, frozen=True):
 
     @property
     def user_text(self) -> str:
-        """The text for the user, preceded by mcphost's note if there is one."""
+        """The text for the user, preceded by mcphost's note, if any."""
         return f"[mcphost: {self.note}]\n{self.text}" if self.note else self.text
 
     @property

@@ -138,7 +138,7 @@ class EventQueue:
 
 
 MAX_UNSEEN = 20
-"""Maximum number of store errors kept for the first subscriber."""
+"""Maximum number of notices kept for the first queue; see `EventBus.notify_early`."""
 
 
 class EventBus:

@@ -172,7 +172,7 @@ class Roots:
     async def inspect_folder(self, path: str) -> RootFolder:
         """Return the current state of the folder at *path*, without adding it to the list.
 
-        See `add` for the form of *path*. Raises UsageError if the folder cannot be read.
+        See `add` for what *path* may contain. Raises UsageError if the folder cannot be read.
         """
         _check_input(path, "")
         return await anyio.to_thread.run_sync(_inspect_path, path, abandon_on_cancel=True)
