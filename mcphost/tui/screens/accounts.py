@@ -42,8 +42,8 @@ _NAME_FORM_ABOUT = N_(
 class AccountNameForm(FormScreen[str]):
     """Form for naming an additional account; its result is the name, or None if the user cancels.
 
-    *existing_names* are the names of the server's stored accounts. If the user enters one of them, the form warns
-    that this signs in to that account again.
+    *existing_names* are the names of the server's stored accounts. If the user enters one of them, the form warns that
+    this account is already signed in and that continuing signs in to it again.
     """
 
     DEFAULT_CSS = """

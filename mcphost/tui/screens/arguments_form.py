@@ -24,11 +24,12 @@ _MAX_FAULT_ROWS = 6
 
 
 class ArgumentsForm(FormScreen[A]):
-    """Form with a server's description and a column of inputs.
+    """Form that shows a server's description above a column of inputs.
 
-    A subclass can also show the value that is built from the inputs. These three parts share the height that
-    remains after the error line, the buttons and the key hints. Each part scrolls if necessary: Page Up and Page
-    Down scroll the parts one after another, regardless of the focus.
+    A subclass can also show, below the inputs, the value that is built from them, such as an expanded URI. The
+    description, the inputs and this value share the height that remains after the error line, the buttons and the key
+    hints. Each of the three scrolls if necessary: Page Up and Page Down scroll them one after another, regardless of
+    the focus.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -68,7 +69,7 @@ class ArgumentsForm(FormScreen[A]):
     def show_fault(self, text: str) -> None:
         """Show an error message below the inputs; "" clears it.
 
-        If the message is long, the inputs become smaller.
+        A long message leaves less height for the inputs, so the height is divided again.
         """
         super().show_fault(text)
         self.fit()
@@ -114,10 +115,10 @@ class ArgumentsForm(FormScreen[A]):
         return [one for one in parts if one.max_scroll_y > 0]
 
     def action_read(self, by: int) -> None:
-        """Scroll one part of the form down by *by* pages, or up if *by* is negative.
+        """Scroll down by *by* pages, or up if *by* is negative.
 
-        Scrolling down moves the first part that is not yet at its end; scrolling up moves the last part that is not yet
-        at its top.
+        Only the description, the inputs or the value built from them is scrolled: down, the first of these that is not
+        yet at its end; up, the last that is not yet at its top.
         """
         parts = self._overflowing()
         if by > 0:

@@ -70,7 +70,7 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         self.part = part
 
     def compose(self) -> ComposeResult:
-        """Create the title, the details, the image if there is one, and the key bar."""
+        """Create the title, the details, the image (if the attachment is one) and the key bar."""
         row = build_row(self.part)
         name = clean_line(row.name, 120)
         yield Static(Content.assemble((f"{_(row.kind)}  ", "$faint"), (name, "bold $accent")), id="head", markup=False)
@@ -86,8 +86,8 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
     def _describe(self) -> str:
         """Return the details of the attachment as text.
 
-        For an image, the text contains its size in pixels and, if the image cannot be drawn, the reason. For a file, it
-        states that the content cannot be shown.
+        For an image, these are its size in pixels and, if the image cannot be drawn, the reason. For any other file,
+        the text states that the content cannot be shown.
         """
         if isinstance(self.part, FilePart):
             return _("\nThe content is sent as is and cannot be shown here.")

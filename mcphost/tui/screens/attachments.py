@@ -44,8 +44,9 @@ MAX_NOTES = 5
 class Attachments:
     """Attachments to the next message, oldest first; background workers read the files and resources.
 
-    The displayed list also contains the contexts of open pages, which are sent with the message, and resources that
-    were sent with earlier messages and have changed since then.
+    The list above the composer contains two more kinds of rows. One is the data that open pages (MCP Apps) provide for
+    the model, which is sent with the next message. The other is resources that were sent with earlier messages and have
+    changed since then.
     """
 
     _host: "Host"
@@ -119,7 +120,7 @@ class Attachments:
 
     @property
     def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
-        """Handlers for host events that can make an attached resource outdated, keyed by event type."""
+        """Handlers for the host events that can change the list above the composer, keyed by event type."""
         from mcphost.host import events
 
         return {
@@ -163,10 +164,10 @@ class Attachments:
             self._screen.call_later(self._show)
 
     async def _refresh(self, part: "Part") -> None:
-        """Read an attached resource again, and replace the attachment with the new contents.
+        """Read a resource again, and replace its attachment or, if it is not attached, attach it.
 
-        If the resource was already sent to the model, attach only the changes. If the model already has the current
-        version, remove the attachment.
+        If an earlier version was already sent to the model, attach only the changes. If the model already has the
+        current version, attach nothing, and remove an earlier attachment.
         """
         import anyio.to_thread
 
@@ -261,9 +262,10 @@ class Attachments:
             on_found(paths)
 
     def add_clipboard_image(self, on_none: Callable[[], None] | None) -> None:
-        """Attach the image in the system clipboard, which is read in the background.
+        """Read the system clipboard in the background, and attach the image in it.
 
-        If the clipboard contains no image, *on_none* is called; if *on_none* is None, a notification states the reason.
+        If the clipboard contains no image, *on_none* is called. If *on_none* is None, a notification explains why
+        nothing was attached.
         """
         self._screen.run_worker(partial(self._read_clipboard, on_none), group="attach")
 
@@ -325,11 +327,11 @@ class Attachments:
             self._presenter.add_notice("error", error.message, error.hint)
 
     async def add_mentioned(self, draft: "Draft", own: "Sequence[Part]") -> "tuple[Part, ...]":
-        """Return the attachments *own*, followed by the files that are mentioned as `@path` in *draft*.
+        """Return the attachments *own*, followed by the files that *draft* mentions as `@path`.
 
-        Files are attached only if the user typed the draft and the path is exact. A notification names the first path
-        that is sent as text instead. Raises UsageError if a file cannot be attached, so that the message is not sent
-        without it.
+        A mention attaches a file only if the user typed the draft and the path is that of a file in the working folder.
+        Other mentions are sent as text; a notification names the first of them that looks like a file. Raises
+        UsageError if a mentioned file cannot be attached, so that the message is not sent without it.
         """
         import anyio.to_thread
 
@@ -361,7 +363,10 @@ class Attachments:
         return is_taken
 
     def _add_noted(self, *attachments: "Attachment") -> None:
-        """Add attachments and show their notes; show a notification that names those already attached."""
+        """Add the attachments that are not attached yet, and show their notes, such as what was truncated.
+
+        A notification names the attachments that are skipped because they are already attached.
+        """
         new = [one for one in attachments if one.part not in self.parts]
         if known := [one for one in attachments if one not in new]:
             text = _("{name} is attached already.").format(name=join_list(clean_line(one.name) for one in known))
@@ -393,7 +398,7 @@ class Attachments:
         return [self._sources[key] for key in keys if key in self._sources]
 
     def _follow(self) -> None:
-        """Subscribe to the resources that are attached or were sent, and end all other subscriptions."""
+        """Subscribe to the resources that are attached or were sent, and unsubscribe from those that no longer are."""
         wanted = tuple(dict.fromkeys((*self._sent, *self._attached_sources())))
         if wanted != self._followed:
             self._followed = wanted

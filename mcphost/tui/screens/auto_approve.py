@@ -80,8 +80,8 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
     def notice_server_change(self) -> None:
         """Append the tools of servers that have become ready; the tools already listed do not move.
 
-        Tools that have become unavailable stay in the list. If the user has selected such a tool, starting auto-approve
-        fails with an error.
+        A tool that is no longer available stays in the list. If the user has selected it, `action_start` shows an
+        error.
         """
         had_tools, added = bool(self.tools), self._add_tools()
         if added:

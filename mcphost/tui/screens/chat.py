@@ -112,7 +112,10 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Connect the composer to this screen, and show the initial status in the top bar; no host is needed."""
+        """Connect the composer to this screen, and show the initial status in the top bar.
+
+        The host may still be starting.
+        """
         composer = self.query_one(Composer)
         composer.popup.source, composer.submit_handler = self.list_completions, self.submit
         self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
@@ -130,9 +133,10 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         return self.query_one(ComposerInput)
 
     def attach_host(self, host: "Host", command_values: "Callable[[], CommandValueSource]") -> None:
-        """Connect the screen to the running host; *command_values* returns the values that slash commands accept.
+        """Connect the screen to the running host, and show the conversation or a greeting.
 
-        Show the conversation or a greeting, then submit the drafts that the user entered while mcphost was starting.
+        Then submit what the user entered while mcphost was starting. *command_values* returns the object that completes
+        and runs slash commands followed by a value, such as `/theme fjord`.
         """
         from mcphost.tui.chat.double_escape import DoubleEscape
         from mcphost.tui.chat.server_notices import ServerNotices
@@ -280,9 +284,9 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         self.server_notices.report(event, keys_in_use(self))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Show the number of pending questions in the top bar, and mark the affected tool calls.
+        """Show the number of pending questions, such as consent prompts, in the top bar.
 
-        A question is, for example, a consent prompt. The calls are marked in the transcript.
+        In the transcript, mark the tool calls that the questions are about.
         """
         from mcphost.host.questions import kinds
 
@@ -326,9 +330,9 @@ class ChatScreen(StyledOnce, AttachmentScreen):
     def submit(self, draft: Draft) -> None:
         """Send the draft as a message, or run it as a command or tool call; if that fails, keep the draft.
 
-        A built-in command or tool call runs only if the user typed all of its text. If the text was inserted, for
-        example by pasting, it is sent as a message instead; if only a part was typed, it is neither run nor sent. Until
-        the host is attached, drafts are queued.
+        A built-in command or tool call runs only if the user typed all of its text. If all of the text was inserted,
+        for example by pasting, the draft is sent as a message. If only a part of it was typed, the draft is neither run
+        nor sent. Until the host is attached, drafts are queued.
         """
         if self._host is None:
             self._early_drafts.append(draft)
@@ -401,9 +405,9 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """Send the next queued message if *outcome* is "done"; otherwise, move the queue to the composer.
+        """Send the next queued message if *outcome* is "done"; otherwise, move all queued messages to the composer.
 
-        If a switch to another model is in progress, the queued messages are sent when the switch has ended.
+        If a switch to another model is in progress, nothing is sent until `_finish_model_switch` is called.
         """
         if outcome != "done":
             self.restore(*self.queue.take_all())
@@ -414,8 +418,9 @@ class ChatScreen(StyledOnce, AttachmentScreen):
     def _finish_model_switch(self, has_switched: bool) -> None:
         """Send the messages that were waiting for the model switch, or return them to the composer if it failed.
 
-        While a turn is running, nothing is sent, and only messages written during a failed switch are returned. The
-        user must then confirm the next message, because it may have been written for the other model.
+        If a turn is still running, nothing is sent until it ends. In this case, a failed switch returns only the
+        messages that were written during the switch. The user must confirm the next message, because it may have been
+        intended for the other model.
         """
         self.model_switches.needs_confirmation = not has_switched and self.is_turn_active
         if self.is_attached and not self.is_turn_active:
@@ -443,7 +448,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         self._show_queue()
 
     def on_steer_requested(self) -> None:
-        """Add the composer's text or, if there is none, the oldest queued message to the running turn.
+        """Add the composer's text to the running turn or, if the composer is empty, the oldest queued message.
 
         The model receives the message together with the next tool results.
         """
@@ -571,8 +576,8 @@ class ChatScreen(StyledOnce, AttachmentScreen):
     def on_resize(self, event: ui.Resize) -> None:
         """Show the server list if the screen is at least 100 columns wide.
 
-        If the user has toggled the list, the width no longer matters. In screen reader mode, the width does not matter
-        either, and the list is hidden by default.
+        The width is ignored once the user has shown or hidden the list. It is also ignored in screen reader mode, in
+        which the list is hidden by default.
         """
         self._update_sidebar(event.size.width)
 

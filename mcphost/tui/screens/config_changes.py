@@ -34,9 +34,10 @@ _MAX_VALUE = 20_000
 class _Change(NamedTuple):
     """A change in the configuration files.
 
-    `pairs` are name-value pairs that describe the change. A change is critical if it runs code, allows more than
-    before or sends data elsewhere, unless mcphost asks the user to approve it separately afterwards. The user must
-    read the details of a critical change before the changes can be applied.
+    `pairs` are name-value pairs that describe the change. `runs_code` is true for a new hook and for a new or changed
+    local server; these changes are listed first. `is_critical` is true if the user must read the details before the
+    changes can be applied, because the change could do harm, for example by sending data to another address. Servers
+    are not critical, because the user is asked to approve each of them before it starts.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -49,8 +50,9 @@ class _Change(NamedTuple):
 class ConfigChangesScreen(ListScreen):
     """List of configuration changes; its result is a ConfigChanges, or None if the user cancels.
 
-    Changes that run code come first. The user can confirm only after every change has been visible in the list and
-    the details of each critical change have been scrolled to the end. The caller then applies the changes.
+    Changes that run code come first. The changes can be applied, all at once, only after the user has scrolled through
+    the whole list and, for each critical change, through its details. The screen itself applies nothing; the caller
+    applies the result.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Changes in the configuration files")
@@ -254,8 +256,9 @@ class ConfigChangesScreen(ListScreen):
     def action_apply(self) -> None:
         """Close the screen with the changes as its result; the caller then applies them.
 
-        If the user must still read something, or if the changes would end more running tool calls than the screen has
-        stated so far, only show a notification.
+        Show only a notification if the user must still read something. Do the same if more tool calls are running than
+        the list has stated so far: it now shows the new number of calls that would end, and a second press applies the
+        changes.
         """
         shown, self._call_counts = self._call_counts, self._count_calls()
         self._update_marks()
@@ -348,9 +351,10 @@ def _hook_facts(hook: "HookConfig") -> list[tuple[str, str]]:
 
 
 def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str, str]]:
-    """Return name-value pairs: the server's configuration file, and each changed field.
+    """Return name-value pairs: the server's configuration file, and the old and new value of each changed field.
 
-    Secret values are masked or replaced by the names of the changed entries.
+    For environment variables and headers, only the names of the changed entries are given. Secrets in other values are
+    masked.
     """
     pairs = [(_("file"), new.file)]
     for name in new.__struct_fields__:
