@@ -71,7 +71,7 @@ class ContextScreen(ListScreen):
         self._shown_width = 0  # for which names in the details are truncated
 
     def on_mount(self) -> None:
-        """Start counting the tokens of the next request, and update the details whenever their size changes."""
+        """Start counting the tokens of the next request; fit the details to the width of their pane when it changes."""
         super().on_mount()
         self.watch(self.query_one(LongText), "virtual_size", self._fit_details, init=False)
         self.measure()
@@ -148,7 +148,7 @@ class ContextScreen(ListScreen):
 
     @property
     def _details_width(self) -> int:
-        """The width of a line of the details in cells, computed from the screen width before the first layout."""
+        """The width of a line of the details in cells; before the first layout, it is derived from the screen width."""
         return max(_MIN_LINE, (self.query_one(LongText).size.width or self.size.width) - _MARGIN)
 
     def _fit_details(self) -> None:
@@ -157,7 +157,7 @@ class ContextScreen(ListScreen):
             self.show_details(row)
 
     def action_prefer(self, preference: "Preference") -> None:
-        """Set whether the selected server's tools are always sent, deferred, or chosen automatically."""
+        """Set when to send the selected server's tools: "pinned" (always), "deferred" (if searched for) or "auto"."""
         if server := self._current_server():
             self.host.context.tools.prefer(server, "", preference)
             self.measure()

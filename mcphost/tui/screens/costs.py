@@ -33,7 +33,7 @@ UNKNOWN_PRICES = N_("Set input_price and output_price under [model] in config.to
 
 
 class CostsScreen(ListScreen):
-    """List of periods with their costs.
+    """List of periods, such as "today", with their costs.
 
     The details show the cost of each model and of each part of the requests, such as a server's tool definitions.
     """
@@ -91,7 +91,7 @@ class CostsScreen(ListScreen):
 
 
 def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]) -> tuple[CostPeriod, ...]:
-    """Return the periods to list, or () if there are no requests.
+    """Return the periods to list, such as this turn, today and each earlier day, or () if there are no requests.
 
     *own* contains the requests of the open conversation, newest first; *recent* contains all requests of the last 30
     days, in any conversation.

@@ -1,4 +1,4 @@
-"""Small window that is shown while mcphost checks a passphrase or redirect URL that the user entered."""
+"""Small window that is open while mcphost checks a passphrase or redirect URL that the user entered."""
 
 from typing import ClassVar
 
@@ -17,8 +17,8 @@ from mcphost.tui.widgets.text_inputs import LabeledInput
 class EntryCheckScreen(ScreenLifecycle, ModalScreen[None]):
     """Window that receives the text typed while mcphost checks an entry, such as a passphrase.
 
-    As a result, no secret ends up in the composer. If the entry is rejected, the typed text becomes the beginning
-    of the next entry. Otherwise, it is discarded.
+    The user may already be typing a corrected passphrase, which must not end up in the composer. If the entry is
+    rejected, the text is put into the input for the next attempt. Otherwise, it is discarded.
     """
 
     AUTO_FOCUS = "Input"

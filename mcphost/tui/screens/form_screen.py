@@ -34,8 +34,8 @@ _MAX_MOUNTING_SECONDS = 2
 class _KeyHintLine(KeyHints):
     """Key hints in the last line of a form; drawing this line marks the form as shown.
 
-    A callback after the refresh is not sufficient: on a busy machine, Textual may call it only after the user has
-    already pressed a key in the visible form.
+    Using `call_after_refresh` for this would be too late: on a busy machine, Textual may run the callback only after
+    the user has already pressed a key in the visible form.
     """
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -83,10 +83,10 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     _warned_at = float("-inf")
 
     def on_mount(self) -> None:
-        """Record the initial texts of the form, and mark the form as shown after the first refresh.
+        """Record the initial texts of the form. After the first refresh, mark the form as shown.
 
-        Normally, the form is marked as shown when the line with the key hints is drawn. The refresh covers the case
-        where the screen is too small to show that line.
+        Usually, the form has already been marked when the key hints were drawn. On a small screen, they may not be
+        drawn.
         """
         self._initial_texts = self._read_texts()
         self.call_after_refresh(self.mark_shown)
@@ -106,7 +106,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return whether the form was still hidden *seconds_ago* seconds ago.
 
-        A key that was pressed before the form became visible must not act on the form.
+        If so, a key that was pressed at that time is ignored, because it was not meant for the form.
         """
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 

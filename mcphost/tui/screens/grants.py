@@ -48,10 +48,10 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of grants, stored decisions about sharing folders, and servers whose tool changes are accepted.
+    """List of grants, stored decisions about sharing folders, and servers whose tool changes are accepted in advance.
 
-    A server is listed if the user has accepted its later tool changes for this session. If *server* is given, only the
-    entries for that server are listed.
+    The last are the servers for which the user has chosen to accept all later tool changes of this session. If *server*
+    is given, only the entries for that server are listed.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Permissions")
@@ -78,9 +78,9 @@ class GrantsScreen(ListScreen):
         self.run_worker(self._load_grants, group="grants", exclusive=True)
 
     def handle_server_change(self) -> None:
-        """Load the grants again, because a change to a server's tools can change which grants are active.
+        """Load the grants again, because a server's tools may have changed or the user may have accepted a change.
 
-        Accepting changed tools can have the same effect.
+        Either can make a grant active or inactive.
         """
         self.run_worker(self._load_grants, group="grants", exclusive=True)
 
@@ -131,7 +131,10 @@ class GrantsScreen(ListScreen):
         )
 
     def _explain_inactive(self, one: ChangeAcceptance) -> str:
-        """Return why accepted changes no longer apply to a server as it is configured now, or "" if they apply."""
+        """Return why later tool changes of a server are no longer accepted in advance, or "" if they are.
+
+        The reason is that the server's configuration has changed, or that it no longer watches the server's files.
+        """
         configs = [view.config for view in self.host.servers.views() if view.name == one.server]
         if not any(server_digest(config) == one.server_digest for config in configs):
             return translate_sentence(SERVER_CHANGED)

@@ -319,7 +319,7 @@ class HistoryScreen(TypeAheadListScreen):
             self._opens_first = True
 
     def action_move_cursor(self, direction: str) -> None:
-        """Move the list's cursor, and keep it on the new entry when search results arrive later."""
+        """Move the list's cursor, and keep the new entry selected if search results arrive later and contain it."""
         super().action_move_cursor(direction)
         self._moved_text = self.query_one("#search", Input).value
 

@@ -239,9 +239,10 @@ class InstallForm(FormScreen[str]):
     # -- actions
 
     def action_install(self) -> None:
-        """Carry out the displayed installation plan; if a bundle must be downloaded first, only download it.
+        """Carry out the displayed installation plan, if the user has scrolled to its end.
 
-        The bundle is downloaded only once. The plan is carried out only after the user has scrolled to its end.
+        If a bundle must be downloaded first, only download it and show the plan for it; another key press is then
+        needed to carry out the plan.
         """
         now, before = input_guard.clock(), self._changed_at
         self._changed_at = now

@@ -39,10 +39,10 @@ PROJECT_INSTRUCTIONS_OFF = N_("not read: project_instructions is false in config
 
 
 class _File(NamedTuple):
-    """A listed file.
+    """Entry of the list: an AGENTS.md file, or a command or hook file of the project.
 
-    `forget` revokes the approval of the file. `is_instructions` is true for an AGENTS.md file, which is part of
-    each request to the model.
+    `forget` is a function that revokes the approval of the file. `is_instructions` is true for an AGENTS.md file; its
+    text is part of each request to the model.
     """
 
     status: ProjectFileStatus
@@ -133,7 +133,10 @@ class InstructionsScreen(ListScreen):
         self.query_one(LongText).show(clean(one.text.model_text if file.is_instructions else one.text.text))
 
     def action_approve(self) -> None:
-        """Ask the user again to approve the files that are not in use."""
+        """Ask the user again to approve the AGENTS.md and hook files that are not in use.
+
+        Commands are not included, because the user is asked to approve a command when using it.
+        """
         if all(one.is_used for one in (*self.host.instructions.statuses, *self._hooks)):
             if not all(one.is_used for one in self._commands):
                 self.notify(_("You are asked about a command when you use it."), markup=False, timeout=6)

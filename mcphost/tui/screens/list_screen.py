@@ -201,10 +201,9 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self._update_search()
 
     def _update_search(self) -> None:
-        """Show the search line if it is in use or if there are entries to search; otherwise, hide it.
+        """Show the search line if it contains text, has the focus or can find entries; otherwise, hide it.
 
-        If no widget has the focus and the list is not empty, focus the list. The search line is not hidden while it has
-        the focus.
+        If no widget has the focus and the list is not empty, focus the list.
         """
         search = self.query_one("#search", Input)
         search.display = bool(self.entries or search.value or search.has_focus or self.searches_unlisted)
@@ -262,10 +261,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.set_class(width < 100 or is_reader(self), "narrow", update=update)
 
     def _is_whole(self) -> bool:
-        """Return whether the list is mounted.
-
-        Return False if the screen was closed before it had opened completely.
-        """
+        """Return whether the list is mounted, which it may not be if the screen is closed while it opens."""
         return any(entries.is_whole for entries in self.query(EntryList))
 
     def _fit_list(self) -> None:
@@ -278,10 +274,9 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(EntryList).fit(limit if self.has_class("narrow") else None)
 
     def reload(self) -> None:
-        """Load the entries again and apply the search.
+        """Load the entries again and apply the search; the cursor stays on the same entry, even if it has moved.
 
-        If the position of the entry under the cursor has changed, the cursor moves with it. Do nothing if the screen
-        was closed before it had opened completely.
+        Do nothing if the screen was closed before it had opened completely.
         """
         if not self._is_whole():
             return
@@ -315,20 +310,20 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return min(exact or same, key=lambda number: abs(number - default), default=default)
 
     def notice_server_change(self) -> None:
-        """Handle a change to a server now or, if another page covers this one, when this one is shown again."""
+        """Call `handle_server_change` now or, if another screen covers this one, once this one is visible again."""
         self._has_missed_change = self.is_covered
         if not self._has_missed_change:
             self.handle_server_change()
 
     def notice_resource_change(self, server: str, uri: str) -> None:
-        """Handle a change to a resource now or, if another page covers this one, when this one is shown again."""
+        """Call `handle_resource_change` now or, if another screen covers this one, once this one is visible again."""
         if self.is_covered:
             self._missed_resources.add((server, uri))
         else:
             self.handle_resource_change(server, uri)
 
     def on_screen_resume(self) -> None:
-        """Handle the changes that were reported while another page hid this one."""
+        """Handle the changes that were reported while another screen covered this one."""
         missed, self._missed_resources = self._missed_resources, set()
         if self._has_missed_change:
             self.notice_server_change()
@@ -547,12 +542,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 
 def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
-    """Divide entries into groups; for each group, return the entries to show and their total number.
+    """Divide entries into groups; return, for each group, the entries to show and the number of all its entries.
 
-    The total number includes the entries that are not shown.
-
-    At most 500 entries are shown. Each group gets an equal share; the unused part of a small group's share is
-    available to the other groups.
+    At most 500 entries are shown. Each group gets an equal share of them; what a small group does not need is available
+    to the other groups.
     """
     groups: dict[str, list[ListRow]] = {}
     for row in rows:
@@ -567,8 +560,7 @@ def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
 def describe_error(error: McpHostError, screen: Screen[Any], action: str = "servers-sign-in") -> str:
     """Return the error's message and hint.
 
-    If a sign-in is required, also name the key that starts it. *action* is the name of the action of *screen* that
-    the key runs.
+    If a sign-in is required, also name the key that starts it. *action* is the id of this key's binding on *screen*.
     """
     is_required = isinstance(error, SignInRequired) and not isinstance(error, SignInUnchanged)
     key = _("Press {key} to sign in.").format(key=keys_in_use(screen).long(action)) if is_required else ""

@@ -54,9 +54,9 @@ ParsedMessage = JsonRpcMessage | int | None
 class DescribedEntry(NamedTuple):
     """An entry of a message log, with its label and the values that filters compare.
 
-    `method` is the JSON-RPC method of a request, of the request that a response answers, or of the message in an HTTP
-    request; "" if there is none. `seconds` is the duration of a request or HTTP exchange, and is set only on the entry
-    that ends it.
+    `method` is the JSON-RPC method of a request or notification. For a response, it is the method of the request; for
+    an HTTP request, that of the message in its body. It is "" if there is none. `seconds` is the duration of a request
+    or HTTP exchange. It is set only on the response, or on the exchange once this has ended.
     """
 
     entry: Entry
@@ -106,7 +106,10 @@ def format_duration(seconds: float) -> str:
 
 
 def describe_outcome(exchange: LoggedExchange) -> str:
-    """Return why an HTTP exchange failed, was closed, was sent again or is still open; otherwise ""."""
+    """Return a note on an HTTP exchange that failed, was closed by mcphost, was sent again or is still open.
+
+    Return "" for any other exchange.
+    """
     match exchange.outcome:
         case "failed":
             return _(exchange.error) if exchange.error in _ERRORS else exchange.error
@@ -265,7 +268,7 @@ class MessageFilter(NamedTuple):
 def parse_filter(text: str, labels: Iterable[str] = ()) -> MessageFilter:
     """Parse the text of the search line; *labels* are the labels of the entries in lowercase.
 
-    A word that resembles a filter and occurs in no label is reported as misspelt.
+    If a word resembles a filter and occurs in no label, the result's `problem` reports it as a misspelt filter.
     """
     methods: list[str] = []
     statuses: list[str] = []

@@ -53,7 +53,8 @@ _MAX_NAME = 60
 class MessagesScreen(ListScreen):
     """List of the newest messages and HTTP exchanges with one server, newest first; opening it starts logging them.
 
-    JSON is indented, secrets are removed, and long messages are truncated. The search line also accepts filters.
+    JSON is indented, secrets are removed, and long messages are truncated. The search line also accepts filters, such
+    as "status:401".
     """
 
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -337,7 +338,7 @@ class MessagesScreen(ListScreen):
         self.notify(text, severity="warning", markup=False)
 
     def _find_exchange(self, entry: LoggedMessage | LoggedExchange) -> LoggedExchange | None:
-        """Return the HTTP exchange that carried a sent message, or *entry* if it is itself an exchange.
+        """Return the HTTP request that carried a message to the server, or *entry* if it is itself an HTTP exchange.
 
         Return None for a received message, or if no exchange is found.
         """

@@ -19,7 +19,11 @@ _MAX_LENGTH = 2_000
 
 
 def begin_use(chat: Any, choice: "ModelChoice") -> Callable[[], Awaitable[None]]:
-    """Hold back the user's new messages until the model is switched; return the function that switches it."""
+    """Hold back the messages that the user enters from now on; return the function that switches the model.
+
+    The function must be called exactly once. When it has ended, the messages are sent or, if the switch failed,
+    returned to the composer.
+    """
     return chat.model_switches.begin(partial(_use_model, chat, choice))
 
 
@@ -76,9 +80,9 @@ def find_address(text: str) -> str:
 
 
 def open_address_form(chat: Any, address: str = "", on_leave: "Callable[[], object]" = lambda: None) -> None:
-    """Open the form for a model with *address* as its API's URL, and use the model that the user enters.
+    """Open the form for a model with *address* as the URL of its API, and switch to the model that the user enters.
 
-    *on_leave* is called if the user closes the form without entering a model, or if the form is not available.
+    *on_leave* is called if the user closes the form without entering a model, or if models cannot be set up here.
     """
     from mcphost.tui.screens.models import ModelForm
 
@@ -97,10 +101,10 @@ def open_address_form(chat: Any, address: str = "", on_leave: "Callable[[], obje
 
 
 def offer_address(chat: Any, text: str) -> bool:
-    """If *text* is a URL, open the model form with this URL; otherwise, return False.
+    """If *text*, a message that the user submitted, is a URL, open the model form with this URL and return True.
 
-    *text* is a message that the user submitted. If the user closes the form without entering a model, *text* is put
-    back into the composer, unless the composer already contains other text.
+    Otherwise, return False. If the user closes the form without entering a model, *text* is put back into the composer,
+    unless the composer already contains other text.
     """
     address = find_address(text) if chat.host.setup is not None else ""
     if not address:

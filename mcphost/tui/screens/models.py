@@ -138,7 +138,7 @@ class ModelsScreen(ListScreen):
     def __init__(self, setup: "Setup", current: ModelConfig, facts: "ModelFacts | None" = None) -> None:
         """Create the screen; *current* is the model in use, whose name is "" if there is none.
 
-        *facts* are what the host knows about that model.
+        *facts* fills in what the list does not know about this model, such as its context window.
         """
         super().__init__()
         self._setup = setup
@@ -389,8 +389,8 @@ def _add_facts(model: "AvailableModel", facts: "ModelFacts | None") -> "Availabl
 def describe_model(model: "AvailableModel") -> str:
     """Return a line with a model's context size, price, capabilities and origin.
 
-    Because a narrow list truncates the line, it begins with the data that distinguishes models of the same provider,
-    and with the address of a self-hosted server.
+    A narrow list truncates the line. It therefore begins with the address of a self-hosted server and with the data
+    that distinguishes models of the same provider; the origin comes last.
     """
     title, _separator, address = model.origin.rpartition("at ")
     address, title = (address, title.strip()) if address in model.config.api_base else ("", model.origin)

@@ -65,8 +65,8 @@ class ProfilesScreen(ListScreen):
     def __init__(self, config: "HostConfig", draft: "Profile", selected: str = "") -> None:
         """Create the screen; *draft* contains the settings in use, which can be saved as a new profile.
 
-        The cursor starts on the profile named *selected*, or on the first one if this is "". If that profile was
-        removed, the cursor starts on "no profile", so that a key that is still held down does not remove another
+        The cursor starts on the profile named *selected*, or on the first one if this is "". If the user has just
+        removed that profile, the cursor starts on "no profile", so that a key still held down does not remove another
         profile.
         """
         super().__init__()
@@ -207,7 +207,7 @@ class ProfileForm(FormScreen[Profile]):
         If *draft* has a name, the form changes the profile of this name; the name itself cannot be changed.
 
         *servers* are the names of the configured servers. If the user enters any other server name, the first attempt
-        to save shows an error; a second attempt saves the profile anyway.
+        to save only shows a warning; a second attempt saves the profile.
         """
         super().__init__()
         self._draft = draft
@@ -306,6 +306,9 @@ class ProfileForm(FormScreen[Profile]):
         )
 
     def _find_prompt(self, text: str) -> str | None:
-        """Return the system prompt to save; if the user did not edit it, return the original, even an empty one."""
+        """Return the system prompt to save, or None if *text* is blank.
+
+        If the user did not edit the prompt, return the original, which may be "" instead of None.
+        """
         before = self._draft.system_prompt
         return before if text.strip() == (before or "").strip() else text.strip() or None
