@@ -70,8 +70,9 @@ _MAX_ARGUMENTS_SHOWN = 20
 class FilledPrompt(NamedTuple):
     """A prompt from a server, with the arguments filled in.
 
-    `text` is the prompt as sanitized text for the composer, and `messages` are its messages. `links` contains the
-    URIs of linked resources, keyed by the index of the message that contains the link.
+    `text` is the whole prompt as sanitized text, for the composer. `messages` are the prompt's messages, for the
+    conversation. `links` contains the URIs of linked resources, keyed by the index of the message that contains the
+    link.
     """
 
     server: str
@@ -294,9 +295,10 @@ def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePar
 
 
 class PromptPreview(FormScreen[PromptDecision]):
-    """Preview of a filled prompt; its result is the chosen action and the messages, or None.
+    """Preview of a filled prompt; its result is a PromptDecision, or None if the user cancels.
 
-    The result is None if the user cancels.
+    A PromptDecision is the chosen action and the messages; if the user had linked resources read, the messages include
+    their contents.
     """
 
     AUTO_FOCUS = "#insert"
@@ -446,8 +448,8 @@ def open_prompts(
 ) -> None:
     """Open the list of prompts with the cursor on the prompt *selected*; after a choice, fill in and insert the prompt.
 
-    A user who goes back from the form for the arguments returns to the list. *open_page* opens a screen over the chat,
-    and calls a function with its result.
+    If the user goes back from the form for the arguments, the list is opened again. *open_page* opens a screen over the
+    chat, and calls the function passed to it with the screen's result.
     """
 
     def fill(chosen: tuple[str, Prompt] | None) -> None:

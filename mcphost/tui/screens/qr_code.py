@@ -1,8 +1,9 @@
 """Screen that shows a URL as a QR code for another device, in black on white in every theme.
 
-The modules (squares) of the code are drawn as blank characters with a background color, because the gaps that
-fonts leave between block characters confuse scanners. A half-block character is used only in a terminal cell
-whose two halves differ. It fills the half in which a gap is less likely to confuse scanners.
+Many fonts leave gaps between block characters, and these gaps confuse scanners. The modules (squares) of the code are
+therefore drawn as blank characters with a background color. In the small size, where a cell shows two modules, a
+half-block character is used only if the two differ. It fills the half in which a gap is less likely to confuse
+scanners.
 """
 
 from itertools import groupby

@@ -50,10 +50,11 @@ class InstalledNotice(NamedTuple):
 class RegistryScreen(TypeAheadListScreen):
     """List of servers in the registry; its result is an InstalledNotice, an installation guide, or None.
 
-    Typing filters the list; Enter sends the search to the registry. A letter in KEY_ROWS runs its action only if
-    the user pauses after it; otherwise, it is treated as the beginning of a search word. The result is an
-    InstalledNotice if a server was installed. It is an installation guide if the user chose to attach the guide to
-    the next message, so that the model can follow it. It is None if the user cancels.
+    The result is an InstalledNotice if a server was installed or updated. It is an installation guide if the user chose
+    to attach the guide to the next message, so that the model can follow it. It is None if the user cancels.
+
+    Typing filters the list; Enter sends the search to the registry. A letter in KEY_ROWS runs its action only after a
+    short pause; without a pause, it is the beginning of a search word.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -105,7 +106,8 @@ class RegistryScreen(TypeAheadListScreen):
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key.
 
-        The search key is included even if the list is empty.
+        Unlike in other lists, the search key is included even if the list is empty, because the registry can be
+        searched.
         """
         *keys, back = super()._key_bar_items()
         if all(action != "screen.search" for _key, _label, action in keys):
@@ -113,10 +115,10 @@ class RegistryScreen(TypeAheadListScreen):
         return (*keys, back)
 
     def _show_failure(self, fault: str) -> None:
-        """Show the reason why the request to the registry failed.
+        """Show *fault*, the reason why a request to the registry failed.
 
-        *fault* is the reason. If the list is empty, the details pane shows it and names the keys that retry the
-        request. Otherwise, it is shown as a notification.
+        If the list is empty, it is shown in the details pane, with the keys that retry the request. Otherwise, it is
+        shown as a notification.
         """
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
@@ -235,7 +237,7 @@ class RegistryScreen(TypeAheadListScreen):
             self.app.push_screen(screen, install)  # pyright: ignore[reportUnknownMemberType]
 
     def action_guide(self) -> None:
-        """Show the installation guide written for models in the selected server's repository, if there is one."""
+        """Show the installation guide (such as `llms-install.md`) in the selected server's repository, if there is one."""
         if row := self.current_row():
             self.run_worker(partial(self._show_guide, row.value), group="guide", exclusive=True)
 

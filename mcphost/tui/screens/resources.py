@@ -98,11 +98,10 @@ def describe_type(item: Resource) -> str:
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """Return name-value pairs about a resource or resource template.
+    """Return name-value pairs about a resource or resource template; a value that the server did not provide is "".
 
-    The pairs are the audience, priority, modification date, and number of linked icons. Linked icons are not
-    fetched; only those that a server at *server_url* may link to are counted. The value is "" for data that the
-    server did not provide.
+    The pairs are the audience, the priority, the modification date and the number of linked icons, which are not
+    fetched. Icons to which a server at *server_url* may not link are not counted.
     """
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
@@ -328,8 +327,8 @@ class ResourcesScreen(ListScreen):
 class ResourceTemplateForm(ArgumentsForm[str]):
     """Form for the variables of a resource template; its result is the expanded URI, or None.
 
-    The result is None if the user cancels. If a template has no variables, or its syntax is invalid, the form
-    contains the template as a line of text, which the user edits.
+    The result is None if the user cancels. If a template has no variables, or its syntax is invalid, the user edits the
+    template itself as a line of text.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "attach", show=False)]

@@ -47,9 +47,11 @@ _STAY_DONE = N_("Going back does not undo these tool calls.")
 class RewindChoice(NamedTuple):
     """The action that the user chose on the rewind screen.
 
-    The actions "edit", "retry" and "call_again" go back to the point after the first `keep` messages. "fork" copies
-    these messages to a new conversation, and "branch" opens the branch with the number `number`. "retry" may reuse
-    results of read-only tool calls; "call_again" does not.
+    "edit", "retry" and "call_again" go back to the point after the first `keep` messages. Then "edit" inserts the next
+    message into the composer, whereas "retry" and "call_again" have the last message answered again: "retry" may reuse
+    results of read-only tool calls, "call_again" does not.
+
+    "fork" copies the first `keep` messages to a new conversation. "branch" opens the branch with the number `number`.
     """
 
     action: Literal["edit", "retry", "call_again", "fork", "branch"]
@@ -67,9 +69,9 @@ class _Point(NamedTuple):
 class RewindScreen(ListScreen):
     """List of the user's messages, newest first, and other branches; its result is a RewindChoice or None.
 
-    The result is None if the user cancels. The details list the tool calls that were made after the selected
-    message, with their audit log rows, because going back does not undo these calls. The list includes calls made
-    by the user, and calls on other branches.
+    The result is None if the user cancels. Because going back does not undo tool calls, the details of a message list
+    the calls that were made after it, with their audit log rows. These include calls that the user made and calls on
+    other branches.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Go back")
@@ -292,8 +294,8 @@ def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
 async def _edit_last_message(chat: "ChatScreen") -> None:
     """Go back to the point before the newest message, and insert its text before the composer's text.
 
-    `chat.is_sending` must be set, so that messages entered in the meantime are returned to the composer. On
-    failure, add a notice to the transcript.
+    The caller must set `chat.is_sending`, so that messages entered in the meantime are queued. They are then returned
+    to the composer. On failure, add a notice to the transcript.
     """
     messages = chat.host.conversation.messages
     try:

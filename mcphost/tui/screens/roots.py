@@ -51,10 +51,7 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Describe where the folder comes from.
-
-    If the user added or removed the folder, also describe how long that change lasts.
-    """
+    """Describe where the folder comes from and, if the user added or removed it, for how long."""
     holds = _(_SCOPE_PHRASES[folder.scope])
     if folder.state == "out":
         return _("removed {holds} · {origin}").format(holds=holds, origin=translate_sentence(folder.origin))
@@ -63,11 +60,11 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe which folders a server has received, and the user's decision about sharing folders.
+    """Describe what a server knows about the shared folders, such as "received 2 folders".
 
-    If the server has received a list, the text states the number of folders. If applicable, it also states that
-    updates are sent without asking the user, or that the user has since declined to share folders. If the server
-    has not received a list, the text states that it has not requested one or that the user declined.
+    The text also states whether the server receives updates without the user being asked, or whether the user has since
+    declined to share folders. If the server has received no list, the text states that the user declined or that the
+    server has not requested one.
     """
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
@@ -82,10 +79,7 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Describe whether the server has received this folder.
-
-    If it has not, also describe which list of folders it has received, as `describe_known_roots` does.
-    """
+    """Describe whether the server has received this folder; if it has not, add what `describe_known_roots` returns."""
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)

@@ -152,7 +152,7 @@ def describe_next_step(view: ServerView, keys: KeyTable) -> str:
 
 
 def deprecation_note(view: ServerView) -> str:
-    """Return a note if the server has requested roots but they are deprecated in its protocol revision.
+    """Return a note if the server has requested roots although its protocol revision deprecates them.
 
     Otherwise, return "". Roots are deprecated in revision 2026-07-28.
     """

@@ -241,10 +241,11 @@ class ServerForm(FormScreen[str]):
         return True
 
     def _fill_in_folder(self, text: str, name: str) -> bool:
-        """Use the current folder as the working directory if a path in the server's command exists only there.
+        """Use the current folder as the working directory if a path in the server's command exists there.
 
-        Return True, and show a message, if the working directory was filled in. This happens at most once, so that the
-        user can clear the input. Raises McpHostError if *text* does not describe a server.
+        This is done only if the path does not exist in the folder in which the server would run otherwise, and only
+        once, so that the user can clear the input. Return True, and show a message, if the working directory was filled
+        in. Raises McpHostError if *text* does not describe a server.
         """
         from mcphost.config.relative_paths import find_misplaced_path
         from mcphost.config.typed_servers import parse_server_text

@@ -50,7 +50,7 @@ class ServerLogScreen(TextViewerScreen):
         return (*rows[:-1], ("s", _("save"), "screen.save"), rows[-1])
 
     def compose(self) -> ComposeResult:
-        """Create the view, and a line for a server that has not written anything yet."""
+        """Create the view, and the line "nothing yet", which is shown while the log is empty."""
         head, *others = super().compose()
         yield head
         yield Static(Content.styled(_("nothing yet"), "$muted"), id="nothing", markup=False)

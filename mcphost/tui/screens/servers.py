@@ -149,7 +149,10 @@ class ServersScreen(TypeAheadListScreen):
         self.set_interval(update_seconds(self, 1.0), self._update_starting_times)
 
     def _update_starting_times(self) -> None:
-        """Update the times of starting and unreachable servers without reloading the details pane."""
+        """Update how long servers have been starting, and when unreachable ones are tried again.
+
+        The details pane is not reloaded.
+        """
         now = {row.value: row for row in self.load()}
         for at, before in enumerate(self.visible_rows):
             row = now.get(before.value, before)
@@ -489,8 +492,8 @@ class ServersScreen(TypeAheadListScreen):
     def action_remove(self) -> None:
         """Remove the selected server from its configuration file, but keep its stored data.
 
-        Two key presses are required: the first explains what will be removed, and the second removes it. The first
-        press can be either this key or the key of `action_remove_with_data`, because both show the same explanation.
+        The first press of this key, or of the key of `action_remove_with_data`, only explains the two ways to remove
+        the server. The second press removes it.
         """
         self._confirm_removal(forgets=False)
 
@@ -498,9 +501,8 @@ class ServersScreen(TypeAheadListScreen):
         """Remove the selected server and its stored data.
 
         The data consists of the server's secrets, the values of its inputs, its unpacked bundle, and the accounts that
-        only this server can use. Two key presses are required: the first explains what will be removed, and the second
-        removes it. The first press can be either this key or the key of `action_remove`; only the second press
-        determines whether the data is removed.
+        only this server can use. Two key presses are required, as for `action_remove`; only the second determines
+        whether the data is removed.
         """
         self._confirm_removal(forgets=True)
 
