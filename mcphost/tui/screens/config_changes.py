@@ -256,9 +256,9 @@ class ConfigChangesScreen(ListScreen):
     def action_apply(self) -> None:
         """Close the screen with the changes as its result; the caller then applies them.
 
-        Show only a notification if the user must still read something. Do the same if more tool calls are running than
-        the list has stated so far: it now shows the new number of calls that would end, and a second press applies the
-        changes.
+        Only show a notification if the user must still read something, or if applying the changes would end more tool
+        calls than the list has stated so far. In the latter case, the list now states the new number, and a second
+        press applies the changes.
         """
         shown, self._call_counts = self._call_counts, self._count_calls()
         self._update_marks()

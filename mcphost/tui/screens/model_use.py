@@ -82,7 +82,7 @@ def find_address(text: str) -> str:
 def open_address_form(chat: Any, address: str = "", on_leave: "Callable[[], object]" = lambda: None) -> None:
     """Open the form for a model with *address* as the URL of its API, and switch to the model that the user enters.
 
-    *on_leave* is called if the user closes the form without entering a model, or if models cannot be set up here.
+    *on_leave* is called if the user closes the form without entering a model, or in the demo, which has no such form.
     """
     from mcphost.tui.screens.models import ModelForm
 

@@ -97,9 +97,9 @@ class SetupChoice(Struct, frozen=True):
 class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips the setup.
 
-    *is_invited* is false if mcphost opened the screen automatically. Models and servers can then be selected only
-    after the user has clicked, or pressed Tab, Enter, an arrow key or Ctrl+A. Until then, typing closes the screen,
-    and the text goes to the composer. Text that may be an API key goes to the key input instead.
+    *is_invited* is false if mcphost opened the screen automatically. The user may then be typing a message: typing
+    closes the screen and continues in the composer, unless the text may be an API key, which goes to the key input.
+    Models and servers can be selected only after a click, or after Tab, Enter, an arrow key or Ctrl+A.
     """
 
     AUTO_FOCUS = ""
@@ -252,8 +252,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _count_wrapped_rows(self) -> int:
         """Return how many additional rows are needed because long texts wrap on a narrow screen.
 
-        The first row of each text is not counted, because the layout already includes it. The note about files is an
-        exception: all of its rows are counted.
+        The first row of each text is not counted, because the layout reserves it. No row is reserved for the note about
+        files, so all of its rows are counted.
         """
         texts = (_(_ABOUT), self.key_hints(), self._server_heading())
         rows = sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
@@ -342,10 +342,10 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._show_target(event.option_index)
 
     async def on_key(self, event: events.Key) -> None:
-        """Choose the model or server under the cursor when Space is pressed.
+        """Handle a key, depending on whether selection has been enabled.
 
-        If mcphost opened the screen automatically, selection is disabled until Tab or an arrow key is pressed. Until
-        then, typing closes the screen, except that text which looks like an API key is moved to the key input.
+        If it has, see `_handle_entered_key`. Otherwise, Tab or an arrow key enables it, and `_handle_typed` handles
+        text.
         """
         if self._is_entered:
             self._handle_entered_key(event)
@@ -383,10 +383,9 @@ class SetupScreen(FormScreen[SetupChoice]):
                 self.set_focus(field)
 
     def _handle_typed(self) -> None:
-        """Show typed text in the API key input if it may be an API key.
+        """Show typed text in the key input if it may be an API key; otherwise, pass it to the composer and close.
 
-        Otherwise, close the screen and pass the text to the composer. Terminals without bracketed paste send pasted
-        text as if it had been typed.
+        The text may also have been pasted, because not every terminal supports bracketed paste.
         """
         for field in self.query("#key").results(Input):
             if not find_address(self._typed) and (may_become_api_key(self._typed) or is_long_word(self._typed)):
@@ -450,9 +449,9 @@ class SetupScreen(FormScreen[SetupChoice]):
     def action_start(self) -> None:
         """Close the screen with the user's choices, after storing a pasted API key.
 
-        If mcphost opened the screen automatically, the first call only focuses the Start button. Another call within
-        GUARD_SECONDS of the previous one is ignored, because Enter is probably being held down. If the Skip button has
-        the focus, the result is None. If the list of models has the focus, the entry under the cursor is chosen first.
+        If mcphost opened the screen automatically, the first call only focuses the Start button, and later calls are
+        ignored until GUARD_SECONDS have passed without one, because Enter may be held down. If the Skip button has the
+        focus, the result is None. If the list of models has the focus, the entry under the cursor is chosen first.
         """
         now = input_guard.clock()
         if self._typed and not self._is_entered:

@@ -1,4 +1,4 @@
-"""Tasks screen, which lists running calls, subscriptions, and MCP tasks from earlier runs.
+"""Tasks screen, which lists running calls, open pages, subscriptions, and MCP tasks from earlier runs.
 
 The user opens it with `/tasks` or with a click on "Tasks" in the sidebar.
 """
@@ -99,7 +99,7 @@ def _describe_page(item: OpenedPage) -> str:
 
 
 class TasksScreen(ListScreen):
-    """List of running tool calls, subscribed resources, and MCP tasks that earlier runs left on servers."""
+    """List of running tool calls, open pages, subscribed resources, and MCP tasks that earlier runs left on servers."""
 
     TITLE_TEXT: ClassVar[str] = N_("Tasks")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -219,7 +219,7 @@ class TasksScreen(ListScreen):
 
     # -- details
     def show_details(self, row: ListRow) -> None:
-        """Show the details of a running call, a subscription, or a task from an earlier run."""
+        """Show the details of a running call, an open page, a subscription, or a task from an earlier run."""
         self._cancel_candidate = ()
         self._show_item(row.value)
         self.update_key_bar()
@@ -282,9 +282,10 @@ class TasksScreen(ListScreen):
             self.notify(_("Nothing is waiting for it."), markup=False, timeout=3)
 
     def action_cancel(self) -> None:
-        """Cancel the selected call, subscription or task if the key is pressed twice.
+        """Cancel the selected call, close the selected page, or end the selected subscription, on the second key press.
 
-        The first key press explains the effect.
+        For an MCP task from an earlier run, only mcphost's record of it is deleted. The first key press explains the
+        effect.
         """
         row = self.current_row()
         if row is None:

@@ -96,7 +96,11 @@ class TypeAheadListScreen(ListScreen):
             await self._run_command()
 
     async def _run_command(self) -> None:
-        """Run the command once for each typed letter whose command has not been run yet."""
+        """Run the command once for each typed letter whose command has not been run yet.
+
+        More than one letter is typed only for a command that must be confirmed: in "xx", the second x is the
+        confirmation.
+        """
         letters = self._typed[self._started_count :]
         self._started_count = len(self._typed)
         for letter in letters:

@@ -170,9 +170,9 @@ EDITING_FILES = N_(
 class PendingEdit(NamedTuple):
     """An earlier message that the user is editing, with the data needed to cancel the edit.
 
-    `kept` is the number of messages before the edited message. `branch_end` identifies, in the store, the last message
-    of the branch that the user left. `before` and `after` are the composer's drafts before and after the message was
-    inserted.
+    `kept` is the number of messages before the edited message. `branch_end` is the number, in the store, of the last
+    message of the branch that was left; canceling the edit returns to this branch. `before` and `after` are the
+    composer's drafts before and after the edited message was inserted.
     """
 
     conversation_id: str
