@@ -134,8 +134,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
     def unmet_condition(self, button_id: str) -> str:
         """Return the reason why a button's key does not work yet, or "" if it works.
 
-        A number key that chooses a cheaper alternative works under the same condition as the key that sends the request
-        once.
+        A number key that chooses a cheaper alternative works as soon as the key that sends the request once.
         """
         return super().unmet_condition("once" if button_id.startswith("choose(") else button_id)
 

@@ -51,12 +51,18 @@ ORIGINAL_STYLES = ("$faint", "$faint")
 class CallView(NamedTuple):
     """Arguments of a tool call, rendered for display.
 
-    `pairs` are the names and values to show. The keys of `languages`, `styles` and `paths` are indexes into
-    `pairs`. `languages` gives the language for highlighting a multiline text, or "" for plain text. `styles` gives
-    the styles of the name and value of a pair that the user edited. `paths` gives the path of the pair's argument;
-    pairs without a path are labels from mcphost. `changes` summarizes the edits, such as "1 changed".
-    `omitted_characters` is the number of characters that are not shown. `readability` states whether the arguments
-    contain hidden characters, which are marked, and unusual names, which are quoted.
+    - `pairs` are the names and values to show. mcphost adds pairs of its own, for example below an edited argument a
+      pair with its original value.
+    - `omitted_characters` is the number of characters that are not shown.
+    - `readability` states whether the arguments contain hidden characters, which are marked, and unusual names, which
+      are quoted.
+    - `changes` summarizes the user's edits, such as "1 changed".
+
+    The other fields are keyed by an index into `pairs`:
+
+    - `styles` contains the styles of the name and of the value, for pairs about an edited argument.
+    - `languages` contains the language for highlighting a multiline value, or "" for plain text.
+    - `paths` contains the path of the argument; pairs that mcphost has added have no path.
     """
 
     pairs: list[tuple[str, str]]
@@ -150,10 +156,10 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Split an object or list that contains multiline strings into (path, value) pairs.
+    """Split an object or list that contains multiline strings into (path, value) pairs, one for each innermost value.
 
-    There is one pair for each innermost value. Any other argument is returned as a single pair. The same applies to
-    an object or list that is too large or too deeply nested, or whose paths are too long.
+    Return a single pair for any other argument, and for an object or list that is too large or too deeply nested, or
+    whose paths are too long.
     """
     start = argument_path(name)
     if not isinstance(value, dict | list):
@@ -225,8 +231,8 @@ def render_value(value: Any) -> str:
 def render_beginning(value: Any, limit: int) -> tuple[str, int]:
     """Return the beginning of the rendered value, and the number of characters that were not rendered.
 
-    The beginning has at least *limit* characters if the value is that long. Rendering all of a long string would take a
-    quarter of a second per megabyte.
+    The beginning has at least *limit* characters if the value is that long. Use this instead of `render_value` if only
+    the beginning is shown: rendering a long string takes a quarter of a second per megabyte.
     """
     limit += _SPARE_CHARACTERS
     text = _render_plain_value(value, limit)

@@ -42,13 +42,15 @@ _ATTACHED_MEDIA: dict[MediaKind, str] = {
 def render_origins(
     origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0, media: Sequence[MediaOrigin] = ()
 ) -> list[Content]:
-    """Describe the text in a tool call that was copied from servers or files, one line per piece of text.
+    """Describe the text in a tool call that was copied from servers or files, one line for each piece of copied text.
 
-    Each line gives the argument, the source and the length; the longest pieces come first. If there are many
-    pieces, only some are listed, at least one for each server. Another line then gives the number of the other
-    pieces, including the *omitted* pieces that are not in *origins*. Each item of *media* is a kind of media that
-    cannot be compared with the call, and gets its own line. If *is_complete* is false, a last line warns that not
-    all text from other servers could be compared with the call.
+    Each line gives the argument, the source and the length; the longest pieces come first. If there are many pieces,
+    only some are listed, at least one for each server, and another line gives the number of the others. *omitted* is
+    the number of further pieces that *origins* does not contain; they are counted in this line.
+
+    *media* are the kinds of media, such as images, whose contents cannot be compared with the call; each gets its own
+    line. If *is_complete* is false, a last line warns that not all text from other servers could be compared with the
+    call.
     """
     shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]
@@ -103,9 +105,9 @@ def _describe_encoding(encoding: str) -> str:
 class CopyMarker:
     """Highlighter of text in a tool call that was copied from other servers or from files.
 
-    It highlights the text in the displayed arguments. It searches for at most 4,000 lines of copied text, and
-    highlights at most 200 of them in each value. `is_incomplete` is set if copied text may be shown without a
-    highlight.
+    It highlights the text in the displayed arguments. At most 4,000 lines of copied text are searched for, and at most
+    200 are highlighted in each value. If a limit is reached, `is_incomplete` is set, because copied text may then be
+    shown without a highlight.
     """
 
     def __init__(self, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> None:
@@ -117,7 +119,8 @@ class CopyMarker:
     def mark(self, value: Content, name: str) -> Content:
         """Highlight the copied text in *value*, the displayed value of the argument *name*.
 
-        The text is searched for line by line, because hidden characters and whitespace may be displayed differently.
+        Each line of the text is searched for separately, because hidden characters and whitespace may be displayed
+        differently.
         """
         marks = 0
         # The rest of a truncated value is not shown. A displayed line may be a carriage return shorter.

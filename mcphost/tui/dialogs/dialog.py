@@ -122,7 +122,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether keys and clicks are ignored because the question has only just appeared."""
+        """Whether keys and clicks are ignored, because the user may not have noticed the new question yet."""
         return self.guard.is_new()
 
     @property
@@ -165,9 +165,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        While a button, a list or the dialog's body has the focus, all keys are handled here. While a form field has the
-        focus, only keys that move to another field are handled. As a result, text typed right after a key that opens or
-        focuses an input goes into that input.
+        Text typed right after a key that opens or focuses an input therefore goes into that input. While a form field
+        has the focus, only keys that move to another field are handled here; all other keys go to the field.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -197,15 +196,15 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def last_required_row(self) -> int:
         """Return the row of the body to which the user must have scrolled before approving.
 
-        This is the end of the widget with the id `sent`, which shows what the user approves. Text from the server below
-        that widget need not be read. If there is no such widget, this is the end of the body.
+        If a widget has the id `sent`, it shows what the user approves, and its end is this row; the text below it comes
+        from the server and need not be read. Otherwise, this is the end of the body.
         """
         body = self.query_one("#body")
         sent = next((part for part in body.children if part.id == "sent" and part.virtual_region.height), None)
         return sent.virtual_region.bottom if sent is not None else body.virtual_size.height  # 0 until it is laid out
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While an input is open, disable the actions that would open another one; their keys enter text instead."""
+        """While an input is open, disable INPUT_ACTIONS, which open an input; their keys enter text instead."""
         if action in self.INPUT_ACTIONS and self._open_inputs:
             return False
         return super().check_action(action, parameters)
@@ -218,9 +217,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def unmet_condition(self, button_id: str) -> str:
         """Return the reason why a button's key does not work yet, or "" if it works.
 
-        The key hints mark such a key as "not yet". By default, the reason is the result of `disabled_reason`. A
-        subclass whose `disabled_reason` also reports an open input or another open screen must ignore these two cases
-        here.
+        The key hints mark such a key as "not yet". By default, this is the `disabled_reason`. A subclass whose
+        `disabled_reason` also reports that an input or another screen is open must override this method, because the
+        key hints ignore both.
         """
         return self.disabled_reason(button_id)
 
@@ -317,7 +316,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus the button that refuses the request.
+        """Focus the button that refuses the request or, for a retry, open the input.
 
         Keys are ignored until shortly after the first layout.
         """
@@ -433,7 +432,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_locked_buttons()
 
     def update_remaining(self) -> None:
-        """Show how many lines of the body remain to be read; enable the approving buttons when none remain."""
+        """Show how many lines remain to be read; enable the approving buttons when no required line remains."""
         if not self.is_open:
             return
         self._update_read_state()
@@ -481,10 +480,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.update_remaining()
 
     def restore_review(self, review: Any) -> Any:
-        """Continue an earlier review of the same question; return the object that stores the progress.
+        """Continue the review that the user began in an earlier dialog about the same question; return its progress.
 
-        *review* is the object that this method returned for the previous dialog about the question, or None for the
-        first dialog. The base class stores no progress.
+        *review* is what this method returned for the earlier dialog, or None if this is the first dialog about the
+        question. The base class stores no progress.
         """
         return review
 

@@ -69,12 +69,11 @@ class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_onl
 
 
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
-    """Dialog for editing the arguments of a tool call.
+    """Dialog for editing the arguments of a tool call; its answer is the arguments, or None if the user goes back.
 
-    The dialog's answer is the validated arguments, or None if the user goes back. The arguments are validated
-    against *schema*, the tool's input schema; if that is not possible, they are accepted unchecked. Escape in a
-    field only focuses the buttons, so that a single key press does not discard a half-filled form. Escape on the
-    buttons closes the dialog.
+    The arguments are validated against *schema*, the tool's input schema; if that is not possible, they are accepted
+    unchecked. Escape on the buttons closes the dialog. In a field, Escape only focuses the buttons, so that a single
+    key press does not discard a half-filled form.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -223,7 +222,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._schedule_check()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Clear the error message once the text differs from the text that caused it."""
+        """Clear the error message once the user has changed the text that caused it."""
         event.stop()
         if self._text_area.text != self._parsed_text:
             self._set_status("")
@@ -487,7 +486,8 @@ def _describe_errors(errors: "SchemaErrors") -> str:
 class CallToolDialog(EditArgumentsDialog):
     """Dialog for calling a tool manually; its answer is the arguments, or None if the user goes back.
 
-    Enter in the last field only moves the focus to the Call button. Holding the key down does not call the tool.
+    Enter in the last field only moves the focus to the Call button. If the user holds the key down, the button ignores
+    it.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -531,7 +531,7 @@ class CallToolDialog(EditArgumentsDialog):
             self.set_focus(self.query_one("#apply"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Move the focus from the form to a button; for a moment, ignore keys that would call the tool."""
+        """Move the focus from the form to a button; until a short pause, keys that would call the tool are ignored."""
         self._moved_at = input_guard.clock()
         super().on_form_focus_exited(event)
 

@@ -33,10 +33,9 @@ _REPORTS = {
 class FillFormDialog(QuotingDialog[FormVerdict]):
     """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
 
-    Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that a single key
-    press does not discard a half-filled form. Escape on the buttons cancels the form; if anything was entered, a
-    second press is required. No letter key closes the dialog, because users often start to type before a field has
-    the focus.
+    Tab moves through the buttons and the fields. Escape on the buttons cancels the form; if anything was entered, it
+    must be pressed twice. In a field, Escape only focuses the buttons. No letter key closes the dialog, because users
+    often start to type before a field has the focus.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -114,10 +113,9 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self._explain_button()
 
     def _explain_button(self) -> None:
-        """Explain, above the buttons, what the focused button would report to the server.
+        """Explain, above the buttons, what the server is told if the focused button is pressed.
 
-        Do nothing if the line above the buttons already contains other text, such as the number of lines that remain to
-        be read.
+        Do nothing if the line above the buttons already contains other text, such as how many lines remain to be read.
         """
         more = self.query_one("#more", Static)
         shown = str(more.content)
@@ -128,8 +126,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def last_required_row(self) -> int:
         """Return the row of the body to which the user must have scrolled before sending the form.
 
-        This is the end of the body, plus the height of the form's pages that the user has not seen. While the JSON
-        editor hides the form, the height of the form is added as well.
+        This is the end of the body, increased by the height of the form's pages that the user has not seen. While the
+        JSON editor replaces the form, the height of the form is added as well, because the body does not contain it.
         """
         hidden = self.form.estimated_height if self._is_editing else 0
         return super().last_required_row() + self.form.unread_height + hidden
@@ -137,8 +135,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def unread_message(self) -> str:
         """Return a message about what the user must still read before approving.
 
-        For a form with several pages, the message asks the user to look at every page; it does not state a number of
-        lines, because the form already shows the number of its fields.
+        If the form has several pages, the message asks the user to look at every page instead of stating a number of
+        lines.
         """
         return _("see every page of the form first") if self.form.has_pages else super().unread_message()
 
@@ -266,8 +264,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def action_send(self) -> None:
         """Send the form if it is valid; in the JSON editor, copy the values into the form instead.
 
-        If a field that seems to ask for a secret has a value, the first attempt only shows a warning. If the user must
-        still read some of the form, show a hint instead of sending it.
+        If the user must still read some of the form, show a hint instead of sending it. If a field that seems to ask
+        for a secret has a value, the first attempt only shows a warning.
         """
         if self._is_editing:
             self.call_later(self._apply_json)
@@ -324,8 +322,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def action_edit(self) -> None:
         """Open the form's values as JSON in place of the fields, unless a field has the focus.
 
-        In the JSON, a null makes a field empty, and omitting a member resets its field to the default. Secrets that the
-        user has entered into masked fields are not part of the JSON; the fields keep them.
+        When the JSON is copied back, null makes a field empty, and a missing member resets its field to the default.
+        Secrets entered into masked fields are an exception: they are not shown in the JSON, and the fields keep them.
         """
         if self._is_editing or self.form.current_row is not None:
             return

@@ -36,7 +36,7 @@ class QuotingDialog(Dialog[A]):
     def quote(self, parts: Iterable[QuotedPart]) -> QuotedText:
         """Create the widget that shows the beginning of *parts*.
 
-        The text of *parts* must be unsanitized, because the dialog and the viewer each sanitize it.
+        Do not sanitize the text of *parts*; the dialog and the viewer do this.
         """
         quotes = tuple(parts)
         if quotes != self._quotes:

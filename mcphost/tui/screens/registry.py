@@ -237,7 +237,7 @@ class RegistryScreen(TypeAheadListScreen):
             self.app.push_screen(screen, install)  # pyright: ignore[reportUnknownMemberType]
 
     def action_guide(self) -> None:
-        """Show the installation guide (such as `llms-install.md`) in the selected server's repository, if there is one."""
+        """Show the installation guide, such as `llms-install.md`, in the selected server's repository, if any."""
         if row := self.current_row():
             self.run_worker(partial(self._show_guide, row.value), group="guide", exclusive=True)
 
