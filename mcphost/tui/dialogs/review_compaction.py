@@ -34,7 +34,10 @@ UNKNOWN_SOURCE = N_("source unknown")
 
 
 def describe_sources(sentence: SummarySentence) -> str:
-    """Name the messages that a summary sentence is based on; add "by you" if the user wrote the sentence."""
+    """Return the messages that a summary sentence is based on, such as "messages 3-5".
+
+    If the user wrote the sentence, the text ends with "by you".
+    """
     numbers = format_numbers(sentence.sources)
     named = ngettext("message {numbers}", "messages {numbers}", len(sentence.sources)).format(numbers=numbers)
     parts = [named if numbers else "", _("by you") if sentence.by_user else ""]

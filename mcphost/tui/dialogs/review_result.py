@@ -55,7 +55,7 @@ _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 class ResultView(NamedTuple):
     """A tool result rendered for display.
 
-    It contains the label and text of each part, and the number of characters omitted.
+    `pairs` are the label and the text of each part, and `omitted_characters` is the number of characters not shown.
     """
 
     pairs: list[tuple[str, str]]
@@ -122,9 +122,9 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
     """Shorten each text to its first *first* and last *last* characters; return all texts.
 
-    A note in place of the removed characters states their number. JSON is not shortened, because it would become
-    invalid. Neither is the text of an image part. A part that the user omitted has None as its text, here and in the
-    result.
+    A note in place of the removed characters states their number. The text of a structured (JSON) part is not
+    shortened, because it would become invalid JSON; neither is the text of an image. For a part that the user omitted,
+    the text is None, both in *texts* and in the result.
     """
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):
@@ -173,7 +173,8 @@ class ResultPartsEditor(Vertical):
     def texts(self) -> list[str | None]:
         """The text of each part, including edits; None stands for a part that the user omitted.
 
-        Unedited text is identical to the original, even if the editor displays some characters as marks.
+        A text that the user did not edit is returned exactly as it was, even if the editor shows marks for some
+        characters.
         """
         self._save_edits()
         return self._texts
@@ -225,7 +226,7 @@ class ResultPartsEditor(Vertical):
     def redact(self) -> None:
         """Replace the selected text with REDACTED.
 
-        If the selected text has at least MIN_REPLACE_ALL_LENGTH characters, every occurrence in all parts is replaced.
+        If at least MIN_REPLACE_ALL_LENGTH characters are selected, also replace all other occurrences, in every part.
         """
         area = self.query_one(TextArea)
         chosen = area.selected_text

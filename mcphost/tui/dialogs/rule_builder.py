@@ -151,10 +151,10 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.show_status()
 
     def _request_comparison(self) -> None:
-        """Request a comparison of the rule with the current call and with earlier calls.
+        """Request a comparison of the rule with the current call and with earlier calls, and show the result.
 
-        The result is ignored if the rule has changed in the meantime. If the initial rule does not match the current
-        call, or if that is uncertain, every folder condition in the rule is replaced with a condition for the exact
+        The result is ignored if the rule has changed in the meantime. The initial rule must match the current call. If
+        it does not, or if this is uncertain, each of its folder conditions is replaced with a condition for the exact
         value.
         """
         rule = self.rule
@@ -280,10 +280,9 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule in *request* against the tool call in *request*, and against earlier tool calls.
+    """Check whether the rule in *request* matches the tool call in *request*, and which earlier calls it matches.
 
-    The results are passed to `request.on_compared`. If the earlier calls cannot be read, None is passed in place of
-    their results.
+    The results are passed to `request.on_compared`. If the earlier calls cannot be read, their result is None.
     """
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)

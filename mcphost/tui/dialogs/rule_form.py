@@ -154,7 +154,7 @@ def takes_value(test: str) -> bool:
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest the value that the condition *test* compares an argument with.
+    """Suggest a value for the condition *test*, such as "at most", to compare an argument with.
 
     *value* is the value of the argument in the current call. A relative path is resolved against *folder*.
     """
@@ -301,15 +301,15 @@ def _describe_condition(condition: Condition) -> str:
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
     """Return the form's initial values, keyed by field name, for a rule that allows the current call.
 
-    The rule requires a path to be in the same folder as in this call or, if that folder is too broad, to be the
-    same path. Every other argument must have the same value as in this call. Additional arguments are not allowed.
+    The rule requires a path to be in the same folder as in this call or, if that folder is too broad, to be the same
+    path. Every other argument must have the same value as in this call. Additional arguments are not allowed.
 
-    If the rule would be too long to be shown, the conditions with the longest values are omitted. If that is not
-    enough, any additional arguments are allowed.
+    If the rule would be too long to be shown, the conditions with the longest values are omitted. If even a rule
+    without conditions on values would be too long, additional arguments are allowed.
 
-    The rule normally applies in this project for 30 days. A rule that could allow unrelated calls applies only in
-    this conversation, for one hour. This is the case if the rule allows additional arguments, or if it has no
-    condition for some argument and does not restrict any path.
+    The rule normally applies in this project for 30 days. If it could allow unrelated calls, it applies only in this
+    conversation, for one hour. A rule could do this if it allows additional arguments, or if it restricts no path and
+    leaves some argument without a condition.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "others": NO_OTHERS,
@@ -344,10 +344,12 @@ def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values
 def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
     """Return the folder to which a rule can restrict this path argument, or "" if no folder is suitable.
 
-    No folder is suitable if the argument is not a path, if the path contains ".." or begins with "~", "-" or "@",
-    or if the folder would allow too much. The function looks only at the text of the path, because the file system
-    may be slow and the path may not exist yet. If the last component has no extension, it is treated as a folder,
-    because that allows less than its parent folder would.
+    This is the folder that contains the path or, if the path itself is probably a folder, the path. A path without an
+    extension is assumed to be a folder, because this allows less than its parent folder would. The file system is not
+    consulted: it may be slow, and the path may not exist yet.
+
+    No folder is suitable if the argument is not a path, if the path contains ".." or begins with "~", "-" or "@", or if
+    the folder would allow too much.
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):

@@ -77,8 +77,8 @@ class SamplingDialog(QuotingDialog[Any]):
     def text_part(self, value: str, style: str = "") -> QuotedPart:
         """Return *value* as quoted text, not yet sanitized.
 
-        If the text is too long, it is truncated, and approval is disabled. There is a limit for each text and another
-        limit for the total length of the texts in the dialog.
+        If the text exceeds the limit for one text, or all texts together exceed the limit for the dialog, it is
+        truncated, and approval is disabled.
         """
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
@@ -91,7 +91,7 @@ class SamplingDialog(QuotingDialog[Any]):
         return QuotedPart(value, style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Return the quoted parts that show *content*, which is in wire format; a non-text block has a heading."""
+        """Return the quoted parts that show *content*, a content block or a list of content blocks as JSON objects."""
         return (
             part
             for one in _as_list(content)
@@ -100,15 +100,15 @@ class SamplingDialog(QuotingDialog[Any]):
         )
 
     def first_text(self, content: Any) -> str:
-        """Return the beginning of the first text block in *content*, given in wire format, or "" if there is none."""
+        """Return the beginning of the first text in *content*, or "" if it contains no text; see `content_parts`."""
         texts = (str(one.get("text", "")) for one in map(as_object, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
         """Build the widget that shows the beginning of *parts*.
 
-        The viewer shows all parts, up to a maximum length. Every row except headings starts with a bar, so that
-        text from a server or model cannot imitate a heading.
+        The viewer shows all parts, unless they are too long to be approved. Every row except headings starts with a
+        bar, so that text from a server or model cannot imitate a heading.
         """
         self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
         shown: list[QuotedPart] = []
@@ -131,9 +131,9 @@ class SamplingDialog(QuotingDialog[Any]):
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """Yield the quoted parts that show a content block, which is in wire format.
+        """Yield the quoted parts that show a content block, given as a JSON object.
 
-        A block that is not text has a heading.
+        A block that is not text has a heading, such as "[image: image/png, 2,048 bytes]".
         """
         match block.get("type"):
             case "text":
@@ -207,7 +207,7 @@ class SamplingDialog(QuotingDialog[Any]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Focus the next field, or the previous one if *by* is negative; if no form is open, focus a button."""
+        """Focus the next field of the form or, if no form is open, the next widget; go back if *by* is negative."""
         if self.form is not None:
             if not self.form.move_focus(by):
                 self.form.focus_first() if by > 0 else self.form.focus_last()

@@ -56,8 +56,9 @@ _MAX_COMPARED_LENGTH = 200
 class CallReview:
     """The user's edits and reading progress for one tool call.
 
-    Both are kept while the list of waiting calls is open. `is_end_shown` is set once the user has scrolled the
-    dialog to the end, and `is_fully_shown` once the full-screen viewer has shown the end of the arguments.
+    They are kept if the user leaves the dialog for the list of waiting calls. `is_end_shown` is set once the user has
+    scrolled the dialog to the end. `is_fully_shown` is set once the user has also read the arguments to the end in the
+    full-screen viewer, which is necessary only if the dialog omits some of their text.
     """
 
     def __init__(self, arguments: dict[str, Any]) -> None:
@@ -219,7 +220,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             yield Content("")
 
     def on_mount(self) -> None:
-        """Request a diff between the file that the call would overwrite, if there is one, and the new text."""
+        """Request a diff between the new text and the file that the call would overwrite, if it overwrites one."""
         self._request_file_diff()
 
     def _request_file_diff(self) -> None:

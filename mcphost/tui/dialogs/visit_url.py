@@ -1,7 +1,7 @@
 """Dialogs for URL elicitation.
 
-One dialog asks whether to open a URL for a server. The other asks whether to repeat a tool call after the user
-has visited the URLs that the server requires for the call.
+One dialog asks whether to open a URL for a server. The other is shown if a server has refused a tool call until the
+user has visited certain URLs; it asks whether to repeat the call after the visit.
 """
 
 from time import monotonic
@@ -148,7 +148,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
         self.post_message(QrCodeRequested(_("Open {host}").format(host=self.details.host), self.details.url))
 
     def action_visit(self) -> None:
-        """Approve opening the URL; it is then opened in the browser, if there is one."""
+        """Approve opening the URL; if a browser is available, the URL is then opened in it."""
         self.approve("visit", AcceptUrl())
 
 

@@ -81,8 +81,8 @@ class WaitingCallsQuestion(Question[ListVerdict], frozen=True, kw_only=True):
 class WaitingCallsDialog(Dialog[ListVerdict]):
     """Dialog with the list of tool calls that are waiting for approval.
 
-    The list has the focus, so that Enter opens the highlighted call. To deny all calls, the user must press Escape
-    twice, or move to the button and press it twice.
+    The list has the focus, so that Enter opens the highlighted call. To deny all calls, the user must press Escape or
+    the "Deny all" button twice.
 
     Calls may be added and removed while the dialog is open; the cursor stays on the same call.
     """
@@ -118,7 +118,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self._has_warned_of_denial = False
 
     def show_next_question(self, title: str) -> None:
-        """Show the title of another question that is waiting; *title* is "" if there is none."""
+        """Mention another waiting question above the list; *title* is the question's title, or "" if there is none."""
         why = _("No call runs until you allow it.")
         if title:
             why = _("{why} Also waiting: {title}").format(why=why, title=title)
@@ -158,8 +158,8 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     async def process_key(self, key: str) -> bool:
         """Run the action of a key; return False if the key has no action.
 
-        The first Escape, or the first Enter on the button, shows a warning that a second press denies all calls. Any
-        other key cancels this warning.
+        Escape, or Enter on the "Deny all" button, first shows a warning; pressing either of them again denies all
+        calls. Any other key removes the warning.
         """
         denies_all = key == "escape" or (key == "enter" and self.focused is self.query_one("#refuse"))
         if not denies_all and self._has_warned_of_denial:
@@ -182,9 +182,10 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next unread call after the cursor, or "" if there is none.
+        """The `key` of the next unread call after the one that was opened or denied, or "" if there is none.
 
-        The search wraps around at the end of the list. The cursor is placed on this call when the list is opened again.
+        The search wraps around at the end of the list. When the list is opened again, its cursor is placed on this
+        call.
         """
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
