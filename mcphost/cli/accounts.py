@@ -417,7 +417,7 @@ def _describe_state(account: "Account", *, is_locked: bool) -> str:
 
 
 class StoredSignIns:
-    """Stored accounts that only one server can use; they can be deleted together with this server."""
+    """The stored accounts that no other configured server can use; removing the server can also delete them."""
 
     def __init__(
         self, accounts: "Sequence[Account]", registry: "OAuthRegistry | None", approved: "ServerConfig | None"
@@ -430,9 +430,9 @@ class StoredSignIns:
     async def load(
         cls, options: "Options", config: "HostConfig", server: "ServerConfig", others: "Iterable[ServerConfig]"
     ) -> "StoredSignIns":
-        """Find the stored accounts that only *server* can use, and none of the *others*.
+        """Find the stored accounts that *server* can use, but none of the *others* can.
 
-        *others* are the other configured servers; they may include an entry with the same name in another file.
+        *others* are the other configured servers. They may include an entry of the same name in another file.
         """
         if server.is_stdio:
             return cls((), None, None)

@@ -266,12 +266,11 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 
 
 def _csv_cell(value: object) -> object:
-    """Return *value* in a form that is safe in a CSV cell.
+    """Return *value*, made safe for a CSV cell.
 
-    The result cannot run as a spreadsheet formula and contains no hidden characters. Text that a spreadsheet would
-    run as a formula gets a leading apostrophe, even if the formula follows blanks or uses full-width characters.
-    Semicolons become full-width, because some spreadsheets treat them as separators even inside quotes. The JSON
-    Lines export changes no characters.
+    Text that a spreadsheet would run as a formula gets a leading apostrophe, even if the formula follows blanks or uses
+    full-width characters. Semicolons become full-width, because some spreadsheets treat them as separators even inside
+    quotes. Hidden characters are replaced with visible marks.
     """
     if not isinstance(value, str):
         return value

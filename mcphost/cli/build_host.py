@@ -121,11 +121,11 @@ async def open_host(
 
 
 async def _project_places(options: Options) -> ProjectPlaces:
-    """Return the folders to search for instructions, custom commands and hooks, and the approval mode.
+    """Return the folders to search for instructions, custom commands and hooks, and how their files are approved.
 
-    In the TUI, the user is asked to approve project files; otherwise, only files that are already approved are
-    used. With `--trust-project`, the current versions of the files are approved; later versions are not,
-    because the model may have written them during the run.
+    In the TUI, the user is asked to approve project files. Other commands use only files that are already approved.
+    With `--trust-project`, the files are approved with their current content. If they change during the run, they are
+    not used, because the model may have written them.
     """
     approval = "stored" if options.one_shot else "ask"
     places = ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
@@ -222,8 +222,8 @@ async def _ask_secret_file(
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
     """Open the audit store.
 
-    *database* contains the grants and approvals. A new audit log begins with one record for each permission that
-    was granted before the log existed. *on_error* is called with a warning for the user and a hint.
+    If there is no audit log yet, it begins with one record for each permission in *database* that was granted before.
+    *on_error* is called with a warning for the user and a hint.
     """
 
     async def load_initial() -> tuple[AuditRecord, ...]:

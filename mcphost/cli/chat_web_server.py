@@ -46,10 +46,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _HttpLog(logging.LoggerAdapter[logging.Logger]):
-    """The log of aiohttp's server, with one line for a malformed request, without its content."""
+    """Logger for aiohttp's server that logs a malformed request as a single line, without the request's content."""
 
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
-        """Write a log record. aiohttp passes the error of a request as `exc_info`."""
+        """Write a log record; for a malformed request, aiohttp passes the parser's error as `exc_info`."""
         error = options.get("exc_info")
         if isinstance(error, HttpProcessingError):
             self.logger.warning("malformed HTTP request: %s (HTTP %s)", type(error).__name__, error.code)

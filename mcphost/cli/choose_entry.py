@@ -1,4 +1,4 @@
-"""Choice of the entry that a `servers` action changes if several files have an entry with the server's name."""
+"""Choice between entries of the same server name in several files, for `servers` actions that change an entry."""
 
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,9 @@ def choose_entry(
 ) -> "ServerConfig":
     """Return the server whose entry is to be changed; print a note if another file also has an entry *name*.
 
-    *folders* are the configuration folder and the folder in which mcphost was started. Without a *scope*, the entry
-    that mcphost uses is chosen; if *must_choose* is set and there are several entries, UsageError is raised instead.
+    Without a *scope*, this is the entry that mcphost uses. If *must_choose* is set and several files have an entry, a
+    *scope* is required, and UsageError is raised without it. *folders* are the configuration folder and the folder in
+    which mcphost was started.
 
     If the chosen entry is invalid, the result has only its name and file. Raises ConfigError if its file cannot be
     read, and UsageError if there is no such entry.
@@ -57,7 +58,7 @@ def print_left_entries(name: str, folders: "tuple[Path, Path]") -> None:
 
 
 def require_valid(config: "HostConfig", server: "ServerConfig") -> None:
-    """Raise ConfigError if the chosen entry is invalid; see `choose_entry`."""
+    """Raise ConfigError if the entry of *server*, a result of `choose_entry`, is invalid."""
     from mcphost.config.loader import find_server_problem
 
     if server.command or server.url:

@@ -145,7 +145,7 @@ def print_config_problems(config: HostConfig, options: Options) -> None:
 
 
 def unread_file_code(config: HostConfig) -> int:
-    """Return the exit code of ConfigError if any file's servers could not be read, otherwise 0."""
+    """Return the exit code of ConfigError if a file with servers could not be read, otherwise 0."""
     return ConfigError.exit_code if find_unread_file(config) else 0
 
 

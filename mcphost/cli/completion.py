@@ -106,8 +106,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 def suggest_words(words: list[str], config_dir: str = "") -> list[str]:
     """Return the possible completions of the last of *words*, which may be an empty string.
 
-    *config_dir* is the configuration folder, or "" for the default. The result is `[":files"]` where a file
-    name is expected.
+    Returns `[":files"]` if a file name is expected, so that the shell completes file names itself. *config_dir* is the
+    configuration folder, or "" for the default.
     """
     *before, current = words
     name, separator, value = current.partition("=")
@@ -176,9 +176,9 @@ def _parse(words: list[str]) -> _Line:
 
 
 def _find_action(command: str, rest: list[str]) -> str:
-    """Return the `servers` action on a command line if the action has its own arguments, else "".
+    """Return the action of the `servers` command in *rest*, such as "add", if it defines arguments of its own.
 
-    *rest* contains the words that follow *command*.
+    *rest* contains the words that follow *command*. Returns "" for other actions and other commands.
     """
     first = next((word for word in rest if not word.startswith("-")), "")
     return first if command == "servers" and first in EDIT_ACTIONS else ""

@@ -40,7 +40,7 @@ CHECK_NAMES = (
 
 
 class Check(Struct, frozen=True):
-    """Result of one check; if the check failed, `exit_code` is the exit code of the command."""
+    """Result of one check; `exit_code` is what the `doctor` command returns if this is the first check that failed."""
 
     name: str
     status: Status
@@ -285,8 +285,8 @@ def _check_terminal() -> Check:
 async def _check_servers(host: Any, names: list[str], update: Callable[[str], object]) -> list[Check]:
     """Connect to the servers in *names*, and return the checks for each server.
 
-    If *names* is empty, all enabled servers are checked. Servers in *names*, and servers that could not be
-    connected, are then diagnosed step by step. *update* is called with text for the status line.
+    If *names* is empty, all enabled servers are checked, and those that could not be connected are diagnosed step by
+    step. Servers in *names* are always diagnosed. *update* is called with text for the status line.
     """
     from mcphost.cli.command_runner import connect_servers, find_never_rule_warnings
     from mcphost.serialization import replace

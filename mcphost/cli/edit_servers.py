@@ -95,9 +95,10 @@ def _real_path(text: str) -> str:
 def split_command_line(action: str, arguments: list[str]) -> tuple[list[str], list[str]]:
     """Split the arguments of `servers add` or `edit` into mcphost's own and, after `--`, a server's command line.
 
-    The name of a program cannot begin with a dash. Therefore, if the word after the first `--` begins with a dash, it
-    is the name of the server, and a second `--` precedes the command line. For any other *action*, all arguments are
-    mcphost's own.
+    Usually, the command line follows the first `--`, as in `NAME -- PROGRAM ARGUMENT`. A word after the first `--` that
+    begins with a dash is the server's name instead, because a program's name cannot begin with a dash. The command line
+    then follows that name, usually after a second `--`, as in `-- -NAME -- PROGRAM`. For any other *action*, all
+    arguments are mcphost's own.
     """
     if "--" not in arguments or action not in ("add", "edit"):
         return arguments, []
@@ -134,10 +135,10 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _find_target(before: list[str], command_line: list[str]) -> list[str]:
-    """Return the URL, or the program and its arguments: the words *before* `--` or those after it.
+    """Return the URL, or the program and its arguments: the words *before* `--`, or the *command_line* after it.
 
-    Raises UsageError if there are words in both places, because they would become one command. Also raises UsageError
-    if the last word in *before* begins with a dash, because it is then not a program (see `split_command_line`).
+    Raises UsageError if there are words in both places. Also raises UsageError if the last word in *before* begins with
+    a dash, because a program's name cannot begin with a dash.
     """
     if before and before[-1].startswith("-"):
         raise UsageError(f"A program cannot begin with a dash: {before[-1]}.", "Write it first, directly after --.")
@@ -328,10 +329,10 @@ async def _forget_replaced_secrets(editor: "ServerFileEditor", config: "HostConf
 
 
 async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfig", *, is_quiet: bool = False) -> None:
-    """Delete the secrets that mcphost moved to the keyring for a server and that are no longer used.
+    """Delete the server's secrets that mcphost had moved to the keyring and that nothing refers to any longer.
 
-    *before* is the server before a saved change. The names of the deleted secrets are printed unless *is_quiet*
-    is set.
+    *before* is the server as it was before a saved change. The names of the deleted secrets are printed unless
+    *is_quiet* is set.
     """
     from mcphost.cli.secret_storage import print_deleted, print_used_secrets
     from mcphost.host.servers.server_editor import describe_left_secrets
@@ -465,7 +466,7 @@ async def _set_disabled(options: "Options", args: argparse.Namespace, *, disable
 
 
 def _find_warnings(edit: "ServerEdit") -> tuple[str, ...]:
-    """Return the warnings of an edit, and warnings about relative paths that the server cannot find."""
+    """Return the warnings of *edit*, and warnings about relative paths that the server will not find."""
     from mcphost.config.relative_paths import find_path_warnings
 
     return edit.warnings if edit.server is None else (*edit.warnings, *find_path_warnings(edit.server, Path.cwd()))
@@ -571,7 +572,7 @@ def print_saved(saved: "SavedServer", what: str) -> None:
 
 
 def _describe_unused(saved: "SavedServer") -> str:
-    """Return the reason why a saved server is not used yet, and a fix if there is one.
+    """Return why a saved server is not used yet, and what the user can do about it.
 
     The text may contain the placeholders {name}, {quoted} and {path}.
     """

@@ -1,4 +1,4 @@
-"""Editing of a server's entry in the user's editor; text that is refused is kept in a file."""
+"""Functions that open a server's entry in the user's editor, and keep the edited text in a file if it is refused."""
 
 import sys
 from collections.abc import Generator

@@ -264,10 +264,10 @@ async def offer_undo(
 
 
 async def ask_digest(options: "Options", edit: "ServerEdit", option: "InstallOption") -> "PlannedDigest | None":
-    """Request from npm or uv the digest of the package that a planned server runs, and return it.
+    """Return the digest of the package that a planned server runs; it is requested from npm or uv.
 
-    *edit* is the planned change to the server's entry, and *option* is the package to install. Returns None if
-    the server does not run a package from npm, PyPI or NuGet.
+    *edit* is the planned change to the server's entry, and *option* is the package to install. Returns None if the
+    server does not run a package from npm, PyPI or NuGet.
     """
     from mcphost.host.servers.planned_digest import plan_digest
 
@@ -418,10 +418,10 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
 async def open_source(
     editor: "ServerFileEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
-    """Return the source for an install plan: *option*, a package or remote endpoint.
+    """Return an object that creates install plans for *option*, which is a package or remote endpoint.
 
-    A bundle (.mcpb) is first downloaded and unpacked, if the user agrees. Raises RegistryError, ConsentDenied
-    or UsageError.
+    If *option* is a bundle (.mcpb), the user is asked first, and it is then downloaded and unpacked. Raises
+    RegistryError, ConsentDenied or UsageError.
     """
     from mcphost import paths
     from mcphost.host.servers.registry_installer import PlanSource

@@ -107,10 +107,10 @@ class LockableProject:
         self.entries = {name: self._lock_entry(server, entries[name]) for name, server in self.servers.items()}
 
     def _bind_env_files(self, options: "Options") -> None:
-        """Pin each server to the current content of its environment file.
+        """Read the environment file of each server.
 
-        A server cannot start if that content changes afterwards. Files that cannot be read are added to
-        `unreadable`.
+        A server cannot start if the content of its file changes afterwards. Errors of files that cannot be read are
+        added to `unreadable`.
         """
         from mcphost import paths
         from mcphost.config.env_file import with_env_file
@@ -136,7 +136,7 @@ class LockableProject:
         return locked
 
     def bind(self, config: "HostConfig") -> "HostConfig":
-        """Return *config*, with this project's servers pinned to the environment files that this object read.
+        """Return *config*, with this project's servers limited to the environment files that this object has read.
 
         A server cannot start if the content of its environment file has changed since then.
         """
@@ -355,7 +355,10 @@ async def _verify(
 
 
 class Verification:
-    """Comparison of a project's servers with its lock file: mcp.json entries first, then the connected servers."""
+    """Comparison of a project's servers with its lock file.
+
+    The entries in the project's file are compared first, then the packages, then the connected servers.
+    """
 
     def __init__(self, project: LockableProject, document: "LockDocument", names: list[str]) -> None:
         from mcphost.host.servers.lock_drift import compare_entries
@@ -398,8 +401,8 @@ class Verification:
     async def connect(self, options: "Options") -> None:
         """Connect to the servers whose entries match the lock file, and compare their identity and tools.
 
-        A server is not started if its entry or package differs from the lock file, because the difference has not
-        been reviewed. It is not started either if its package could not be compared.
+        A server is not started if its entry or package differs from the lock file, because nobody has reviewed the
+        difference. It is not started either if its package could not be compared.
         """
         from mcphost.host.servers.lock_drift import compare_connected
 

@@ -75,8 +75,8 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 def module_of(command: str, action: str = "") -> str:
     """Return the full name of the module that implements a command.
 
-    If *action* is given, it is a `servers` action that has its own arguments, and the result is the module that
-    implements this action.
+    If *action* is given, it is a `servers` action with arguments of its own, such as "add". The result is then the
+    module that implements this action.
     """
     name = EDIT_ACTIONS[action][0] if action else COMMANDS[command][0]
     return f"mcphost.cli.{name}"

@@ -1,7 +1,6 @@
 """Command `messages`: print a message log that was saved on the messages page.
 
-The command `call` prints messages in the same way. Secrets are removed, but the text is not sanitized by the functions
-that format it.
+The command `call` prints messages with the functions of this module. They remove secrets, but do not sanitize the text.
 """
 
 import argparse

@@ -227,7 +227,7 @@ class StatusLine:
 
 
 class _UnwrappedText:
-    """Sanitized text whose lines the terminal wraps; wrapping 50,000 lines here stops the event loop for 2 s."""
+    """Sanitized text that the terminal wraps, because wrapping 50,000 lines here would block the event loop for 2 s."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -226,11 +226,12 @@ class LazyAccountManager:
         return RegistryAccountManager(self.registry_for(server))
 
     def registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
-        """Return the OAuth registry; create it first if needed, unless *server* is a stdio server.
+        """Return the OAuth registry, or None if *server* cannot use OAuth.
 
-        *server* is None for operations on stored accounts. Returns None if OAuth is disabled, or if the registry does
-        not exist yet and *server* is a stdio server. Also returns None if the server's URL contains a reference to a
-        secret: such a URL is a credential, and the list of accounts would contain it.
+        The registry is created on first use, but not for a stdio server. *server* is None for operations on stored
+        accounts. Returns None if OAuth is disabled, or if *server* is a stdio server and the registry does not exist
+        yet. Also returns None if the server's URL contains a reference to a secret, because the list of accounts would
+        reveal the secret.
         """
         if server is not None and has_secret_in_url(server):
             return None

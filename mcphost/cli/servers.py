@@ -241,9 +241,9 @@ def show_settings(review: "Confirmation", server: "ServerConfig") -> None:
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
-    """Return lines that show the current values of `${…}` references, unless approving the server covers these values.
+    """Return lines with the current values of the `${…}` references in the server's entry.
 
-    The result is empty for a project's server, because its approval covers the values.
+    Returns () for a project's server: its approval covers these values, so `describe_server` already includes them.
     """
     from mcphost.config.approval_text import describe_expansion
 

@@ -289,8 +289,8 @@ class TerminalFrontend:
     async def _open_after_consent(self, url: str) -> PastedRedirect | DeclineSignIn | None:
         """Open the URL in a browser if the user agrees or has passed `--yes`.
 
-        Returns the user's answer if it was to decline or to paste the redirect URL. Otherwise, returns None, and the
-        sign-in continues in a browser; if none was opened, the user must open the URL.
+        Returns the user's answer if the user declines, or pastes the redirect URL instead. Otherwise, returns None, and
+        the sign-in continues in the browser. If no browser was opened, the user must open the URL.
         """
         from mcphost.auth.browser import can_open_browser, open_url
 

@@ -8,10 +8,14 @@ from mcphost.translation import N_
 class Action(NamedTuple):
     """A global action of the app, and how the user can invoke it.
 
-    `name` is Textual's action name. `keys` are the default keys, separated by commas, or "" if there are none; the user
-    can change them, so look up the keys in use in `mcphost.tui.key_table`. `label` is shown in the footer, `title` and
-    `help` in the command palette. `slash` is the slash command, without the slash; other names for it are in
-    `command_names.ALIASES`. If `takes_value` is true, a value can follow the command, as in `/theme fjord`.
+    - `name`: Textual's name of the action.
+    - `keys`: the default keys, separated by commas, or "" if there are none. The user can change them, so look up the
+      keys in use in `mcphost.tui.key_table`.
+    - `label`: the text in the footer, which shows the action if `is_in_footer` is true.
+    - `title` and `help`: the texts in the command palette.
+    - `slash`: the slash command, without the slash, or "". Its aliases are in `command_names.ALIASES`.
+    - `priority`: whether the keys take precedence over those of the focused widget.
+    - `takes_value`: whether a value can follow the slash command, as in `/theme fjord`.
     """
 
     name: str

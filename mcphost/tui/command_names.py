@@ -10,9 +10,9 @@ from mcphost.tui.actions import ACTIONS, Action
 class Alias(NamedTuple):
     """Another name for a command, often the name that similar programs use.
 
-    `action` is the name of the action that the alias runs. If `action` is "", the alias runs nothing, and `hint` is
-    a sentence that explains what to use instead. In `hint`, the name of an action in braces stands for that
-    action's key, and {settings_file} stands for config.toml.
+    - `action`: the name of the action that the alias runs, or "" if it only shows `hint`.
+    - `hint`: a sentence that says what to use instead. An action's name in braces stands for the action's key, and
+      {settings_file} stands for config.toml.
     """
 
     action: str = ""

@@ -175,8 +175,9 @@ class CommandValues:
     ) -> bool:
         """Find the model called *name*, and pass it to *use*; return False if it cannot be used now.
 
-        If the model is not found, a notification shows the reason, and *restore* is called. *restore* is not called if
-        queued messages are put back into the composer instead.
+        If there is no such model, a notification shows the reason, and *restore* puts the command line back into the
+        composer. *restore* is not called if queued messages return to the composer, because the command would become
+        part of them.
         """
         try:
             model = await self._find_model(setup, name)

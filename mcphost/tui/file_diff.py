@@ -1,7 +1,4 @@
-"""Diffs that show what a tool call would change.
-
-Also renders code with visible whitespace.
-"""
+"""Diffs that show what a tool call would change, and code with visible whitespace."""
 
 import os
 import re
@@ -82,9 +79,10 @@ def show_whitespace(text: str) -> str:
 
 
 def _replace_at_line_ends(runs: re.Pattern[str], text: str, old: str, new: str) -> str:
-    """Replace *old* with *new* in each match of *runs*, whose only group is the match, and which looks at one line.
+    """Replace *old* with *new* in each match of *runs*.
 
-    Equal matches are replaced once, because a call for each of a million lines would take a second.
+    *runs* must have one group, which contains the whole match, and must not match across lines. Equal matches are
+    replaced only once, because a call for each of a million lines would take a second.
     """
     out: list[str] = []
     start = 0
@@ -246,9 +244,9 @@ def _read(path: str) -> bytes | None:
 def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
     """Return a diff for each pair of arguments that replaces text, such as `old_string` and `new_string`.
 
-    The pairs may be at the top level, or in the first 20 objects of an argument that is a list. Only the first 20
-    pairs are compared. If the pairs have more than MAX_REPLACED characters in total, the pair that exceeds the
-    limit is not compared, and later pairs are omitted; the title of the last diff states this.
+    The pairs may be at the top level, or in the first 20 objects of an argument that is a list. Only the first 20 pairs
+    are compared. Together, they may have at most MAX_REPLACED characters: the pair that exceeds this limit is not
+    compared, as the title of the last diff states, and later pairs are omitted.
     """
     pairs = _find_replacements(arguments)
     steps = MAX_STEPS // max(1, len(pairs))  # all are compared before the question is shown

@@ -92,10 +92,10 @@ class QuestionDisplay(Protocol):
         ...
 
     def open_check(self) -> None:
-        """Capture typed text while mcphost checks something that the user entered, such as a passphrase.
+        """Show that mcphost is checking what the user entered, such as a passphrase.
 
-        Text typed during the check therefore does not go into the message being written. The capture ends when
-        `close_check` is called or, if the entry was wrong, when the question is asked again.
+        Until the check ends, typed text is kept apart from the message being written, because the user may be asked
+        again. The check ends with `close_check` or, if the entry was wrong, when its question opens again.
         """
         ...
 
@@ -223,9 +223,9 @@ class TuiFrontend:
                         self._display.update_questions(self.pending_questions)
 
     def _begin_check(self, check: EntryCheck, answer: Any) -> None:
-        """If mcphost will check *answer*, show no other question until *check* has ended.
+        """If mcphost now checks *answer*, show no other question until *check* has ended.
 
-        Only passphrases and pasted redirect URLs are checked; if one is wrong, its question is asked again.
+        Only passphrases and pasted redirect URLs are checked. If one is wrong, its question is asked again.
         """
         from mcphost.host.questions.sign_in import EnterPassphrase, KeepInEncryptedFile, PastedRedirect
 

@@ -1,4 +1,4 @@
-"""Scrolling without animation, for views that also scroll by themselves."""
+"""Scroll view without animation, for views whose position also changes while text is added."""
 
 from typing import Any, cast
 
@@ -6,11 +6,10 @@ from textual.scroll_view import ScrollView
 
 
 class ImmediateScrollView(ScrollView):
-    """ScrollView that handles a scroll key immediately instead of in the next frame of Textual's animator.
+    """ScrollView that handles a scroll key immediately, instead of animating the movement in the next frames.
 
-    Otherwise, a view that follows its end would scroll back to the end before that frame, and the key would have no
-    effect. Textual also raises KeyError if the view scrolls by itself during the frame, for example to keep its text in
-    place.
+    With an animation, a view that stays at its end while text is added would scroll back before the first frame, so
+    that the key had no effect. Textual also raises KeyError if the view adjusts its position during an animation.
     """
 
     def _scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> bool:

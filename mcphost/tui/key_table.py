@@ -67,7 +67,7 @@ KeyRow = tuple[str, str, str]
 
 
 class KeyTable:
-    """Immutable table of each action's keys, in Textual's spelling, with methods that format keys for display."""
+    """Immutable table of each action's keys, as named by Textual, with methods that format keys for display."""
 
     def __init__(
         self, keys: Mapping[str, tuple[str, ...]], local_changes: Mapping[str, tuple[str, ...]] | None = None
@@ -129,7 +129,7 @@ class KeyTable:
         return self._actions.items()
 
     def short(self, name: str) -> str:
-        """Return an action's first key in the form used in rows of keys, such as "ctrl+p" or "esc".
+        """Return an action's first key as written in key bars, such as "ctrl+p" or "esc".
 
         If the action has no key, return its slash command, or "" if it has no slash command either.
         """
@@ -137,7 +137,7 @@ class KeyTable:
         return format_key(keys[0]) if keys else _slash(name)
 
     def long(self, name: str) -> str:
-        """Return an action's first key in the form used in sentences, such as "Ctrl+P".
+        """Return an action's first key as written in sentences, such as "Ctrl+P".
 
         If the action has no key, return its slash command, or "" if it has no slash command either.
         """
@@ -166,8 +166,8 @@ class KeyTable:
     def _leave_out_removed(self, hints: str) -> str:
         """Remove the hints for actions whose keys the user has removed, and return the remaining hints.
 
-        *hints* is a string of hints separated by " · ". If a hint names several actions, only the names of actions
-        without a key are removed, as long as at least one of the actions has a key.
+        *hints* is a string of hints separated by " · ". A hint that names several actions stays if any of them has a
+        key; only the names of the others are removed from it.
         """
         left: list[str] = []
         for hint in hints.split(" · "):
@@ -187,18 +187,18 @@ class KeyTable:
         return any(self.keys_of(match[1]) for match in _PLACEHOLDER.finditer(text))
 
     def use_in_hints(self) -> None:
-        """Use the keys of this table in the hints of other packages.
+        """Show the keys of this table in messages from other packages.
 
-        Other packages name the default keys in their messages; `translate_sentence` replaces them with the keys of this
-        table.
+        These messages name the default keys. `translate_sentence` replaces them with the keys of this table.
         """
         is_default = self._keys == DEFAULT_KEYS._keys and not self.local_changes
         use_hints({} if is_default else {DEFAULT_KEYS.fill(one): one for one in HOST_HINTS}, self.fill)
 
     def resolve_rows(self, rows: Iterable[KeyRow], bindings: "BindingsMap") -> Iterator[tuple[tuple[str, ...], KeyRow]]:
-        """Yield (keys in use, row) for each row of a screen's key bar; the row shows the first of these keys.
+        """Yield the keys in use, and the row to show, for each of a screen's key bar *rows*.
 
-        *bindings* are the screen's bindings. A row is omitted if the user removed its keys.
+        If the user has changed the keys, the row to show names the first of the new keys. A row is omitted if the user
+        has removed its keys. *bindings* are the screen's bindings.
         """
         names = {one.action: one.id for _key, one in bindings if one.id in self.local_changes}
         for row in rows:
@@ -221,8 +221,9 @@ class KeyTable:
 def format_key(key: str, *, in_sentence: bool = False) -> str:
     """Return a key as it is shown to the user.
 
-    A row of keys shows, for example, "ctrl+p", "F1" or "esc"; if *in_sentence* is true, the key is written as in a
-    sentence, such as "Ctrl+P". A single character is not changed, because "x" and "X" are different keys.
+    By default, this is how key bars show it, for example "ctrl+p", "F1" or "esc". If *in_sentence* is true, it is
+    written as in a sentence, such as "Ctrl+P". A single character is not changed, because "x" and "X" are different
+    keys.
     """
     if len(key) == 1:
         return key
@@ -255,10 +256,11 @@ def fill_keys(node: Any, text: str, /, *, in_sentence: bool = True, **values: ob
 
 
 class _Key(NamedTuple):
-    """A key from the settings, in Textual's spelling, and the problems with it.
+    """A key from the settings.
 
-    `fault` is the reason why the key cannot be used, and `warning` names the terminals that cannot send it; each is
-    "" if there is no such problem.
+    - `key`: Textual's name of the key.
+    - `fault`: why the key cannot be used, or "" if it can.
+    - `warning`: which terminals cannot send the key, or "" if all common terminals can.
     """
 
     key: str
@@ -267,7 +269,10 @@ class _Key(NamedTuple):
 
 
 def _read_key(text: str) -> _Key:
-    """Convert a key such as "Ctrl+K" to Textual's spelling, and add a fault or warning if there is one."""
+    """Convert a key such as "Ctrl+K" to Textual's name for it, here "ctrl+k".
+
+    The result has a `fault` if the key cannot be bound, and a `warning` if some terminals cannot send it.
+    """
     *given, name = text.strip().lower().split("+")
     modifiers = sorted(set(given))
     if not name or not set(modifiers) <= set(_MODIFIERS):
@@ -337,9 +342,11 @@ def build_key_table(
     """Return the default keys with the user's changes, and the problems with entries of the settings.
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
-    action. The names of screen-specific actions contain a hyphen. An invalid key is skipped. If a new key is
-    another action's default key, it is removed from the other action. An action in KEPT_KEYS always keeps at least
-    one key. *kitty* is true if the terminal supports the Kitty keyboard protocol.
+    action. The names of screen-specific actions contain a hyphen. *kitty* is true if the terminal supports the Kitty
+    keyboard protocol.
+
+    An invalid key is skipped. If a new key is the default key of another action, the other action loses it. An action
+    in KEPT_KEYS always keeps at least one key.
     """
     table: dict[str, tuple[str, ...]] = {one.name: one.default_keys for one in ACTIONS}
     problems: list[KeyProblem] = []
@@ -391,9 +398,9 @@ def build_key_table(
 def _find_shared_keys(table: KeyTable, chosen: Mapping[str, str], entries: Mapping[str, str]) -> Iterator[KeyProblem]:
     """Yield a problem for each new key of a global action that some screens use for another action.
 
-    *chosen* maps each key from the settings to the name of its action. *entries* maps the name of each such action
-    to the entry's name as the user wrote it. Nothing is yielded if *chosen* contains no key of QUESTION_KEYS, which
-    are the default keys of screens that can be assigned to global actions.
+    *chosen* maps each key from the settings to the name of its action, and *entries* maps the name of each such action
+    to the entry's name as the user wrote it. Only QUESTION_KEYS can be shared in this way, so nothing is yielded if
+    *chosen* contains none of them.
     """
     for key, name in chosen.items() if QUESTION_KEYS & chosen.keys() else ():
         from mcphost.tui.local_keys import LOCAL_ACTIONS
@@ -469,10 +476,10 @@ def _change_local_keys(
 
 
 def _describe_lost_keys(name: str, lost: Sequence[str], way: str, taker: str) -> KeyProblem:
-    """Return a problem which states that an action has lost default keys to another action.
+    """Return the problem that the action *name* has lost its default keys *lost* to another action.
 
-    *name* is the action that has lost the keys *lost*, and *taker* is the settings entry to which they are now
-    assigned. *way* describes how the user can still invoke the action, such as by another key or its slash command.
+    *taker* is the settings entry to which these keys are now assigned. *way* describes how the user can still invoke
+    *name*, such as by another key or its slash command.
     """
     text = _(
         '{lost} is now assigned to "{taker}", which leaves "{word}" with {way}. Give "{word}" another key, or write '
@@ -482,10 +489,10 @@ def _describe_lost_keys(name: str, lost: Sequence[str], way: str, taker: str) ->
 
 
 def _read_local_key(text: str, default: Sequence[str]) -> _Key:
-    """Convert a key of a screen-specific action to Textual's spelling.
+    """Convert a key of a screen-specific action to Textual's name for it.
 
-    Unlike the key of a global action, it can be a character such as "x". However, a character is not accepted if
-    all *default* keys have a modifier such as ctrl, because the action then also works in text fields.
+    Unlike the key of a global action, it can be a character such as "x". However, a character is not accepted if all
+    *default* keys have a modifier such as ctrl, because the action then also works in text fields.
     """
     key = text.strip()
     if len(key) == 1 and key.isprintable() and not all("+" in one for one in default):

@@ -1,4 +1,4 @@
-"""Opening the rewind screen with Esc, pressed twice in the empty composer."""
+"""Detector for Esc pressed twice in the empty composer, which opens the rewind screen."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -17,12 +17,12 @@ _NEVER = float("-inf")
 
 
 class DoubleEscape:
-    """Detector for Esc pressed twice in the empty composer while nothing else uses the key.
+    """Detector for Esc pressed twice in the empty composer, to open the rewind screen.
 
-    A press is ignored if it has another effect, such as stopping an answer or canceling an edit, or if a question is
-    waiting. Presses shortly after such a press, or shortly after the focus has come from another screen or widget, are
-    ignored as well. *has_other_effect* returns whether Esc has another effect now, or whether there is no message to go
-    back to.
+    A press does not count if it has another effect, such as stopping an answer or canceling an edit, or if a question
+    is waiting. Presses within AFTER_USE_SECONDS of such a press do not count either, nor do those within this time
+    after the screen or the focus has changed. *has_other_effect* returns whether Esc has another effect now, or whether
+    there is no message to go back to.
     """
 
     def __init__(self, composer_input: "ComposerInput", has_other_effect: Callable[[], bool]) -> None:
@@ -34,10 +34,10 @@ class DoubleEscape:
         composer_input.watch(composer_input, "has_focus", self._end_press, init=False)
 
     def _end_press(self, _change: object) -> None:
-        """Ignore presses of Esc for AFTER_USE_SECONDS, because the screen or the focus has changed.
+        """Ignore Esc for AFTER_USE_SECONDS, because the screen or the focus has changed.
 
-        Users press Esc repeatedly to leave screens, or hold it down. In the transcript, or while nothing has the focus,
-        Esc moves the focus to the composer, and may first stop an answer.
+        Users who leave a screen may press Esc several times or hold it down. Esc also moves the focus from the
+        transcript to the composer.
         """
         self._pressed_at, self._used_at = _NEVER, input_guard.clock()
 

@@ -15,7 +15,7 @@ def forward_hint(port: int, environ: Mapping[str, str]) -> str:
 def forward_command(port: int, environ: Mapping[str, str]) -> str:
     """Return the SSH command that forwards *port*, or "" if mcphost does not run over SSH.
 
-    The port is the same on both machines, because the page checks the address to which requests are sent.
+    The page must have the same port on the user's machine, because it accepts only requests sent to its own address.
     """
     parts = environ.get("SSH_CONNECTION", "").split()
     if len(parts) != 4:

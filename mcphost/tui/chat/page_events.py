@@ -1,4 +1,4 @@
-"""Handlers of the chat for events about interactive pages of tools (MCP Apps)."""
+"""Handlers of the chat for events about a tool's interactive page (MCP Apps)."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class PageEvents:
-    """Handler of events about pages: marks the cards of calls, and inserts proposed text into the message."""
+    """Handler of events about interactive pages.
+
+    It marks the cards of tool calls that have a page, and inserts text that a page proposes into the composer.
+    """
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter

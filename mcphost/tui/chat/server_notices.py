@@ -29,9 +29,9 @@ class AddNoticeFn(Protocol):
 class ServerNotices:
     """Reporter that adds a notice if a server fails, needs a sign-in or is ready again.
 
-    *add_notice* adds a notice to the transcript. The same problem is reported again only if the server's state has been
-    "ready" or "waiting" in the meantime. If the card of a failed call just above already shows the cause, the notice
-    omits it; *list_blocks* returns the blocks of the transcript.
+    A problem is reported once. It is reported again only if the server has been "ready" or "waiting" in the meantime.
+    If the card of a failed tool call just above already shows the cause, the notice refers to the card instead of
+    repeating it. *add_notice* adds a notice to the transcript, and *list_blocks* returns the blocks of the transcript.
     """
 
     def __init__(self, add_notice: AddNoticeFn, list_blocks: "Callable[[], Sequence[TranscriptBlock]]" = tuple) -> None:
