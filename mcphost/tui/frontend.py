@@ -92,18 +92,15 @@ class QuestionDisplay(Protocol):
         ...
 
     def open_check(self) -> None:
-        """Show that mcphost is checking what the user entered, such as a passphrase.
+        """Open a window that receives typed text while mcphost checks an entry, such as a passphrase.
 
-        Until the check ends, typed text is kept apart from the message being written, because the user may be asked
-        again. The check ends with `close_check` or, if the entry was wrong, when its question opens again.
+        Otherwise, an entry that the user types again would become part of the message being written. The window is
+        closed by `close_check`, or by `open_dialog` if the entry was wrong; the dialog then takes over the typed text.
         """
         ...
 
     def close_check(self) -> None:
-        """End the capture of typed text that `open_check` started.
-
-        Afterwards, typed text goes into the message being written.
-        """
+        """Close the window opened by `open_check`, and discard the text typed into it."""
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
@@ -112,7 +109,7 @@ class QuestionDisplay(Protocol):
 
 
 class _PendingQuestion:
-    """A question in the queue, with its dialog (if shown) and the user's answer (if given)."""
+    """A question in the queue, with its dialog while one is shown, and the answer once the user has given one."""
 
     def __init__(self, question: Question[Any], key: str, check: EntryCheck | None = None) -> None:
         self.question, self.key, self.check = question, key, check
@@ -208,8 +205,8 @@ class TuiFrontend:
     def mark_call_ended(self, server: str, number: int) -> None:
         """Mark the open questions that *server* asked during a request that has now ended.
 
-        The reason displayed with these questions gets the suffix "(that call has ended)". *number* identifies the
-        request; see `Question.number`.
+        The suffix "(that call has ended)" is added to the reason that is displayed with these questions. *number*
+        identifies the request; see `Question.number`.
         """
         for waiting in self._queue:
             question = waiting.question
@@ -265,8 +262,8 @@ class TuiFrontend:
     def _show_next(self) -> None:
         """Show the first queued question, unless a question is already open.
 
-        If the first question is about a tool call and other calls are waiting too, all of them are shown in one
-        list. The queue position that the open dialog shows is updated.
+        If the first question asks to approve a tool call and other calls are waiting too, all of these calls are shown
+        in one list. In any case, the open dialog is told the current length of the queue.
         """
         stage = self._display
         if stage is None:

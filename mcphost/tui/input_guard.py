@@ -1,8 +1,8 @@
 """Protection against keys and clicks that reach a question but were meant for something else.
 
-A question may appear while the user is typing a message or answering another question. A new question ignores
-keys and clicks for a moment, and most of its keys work only once the user has moved the focus into it with F8,
-Tab, an arrow key or a click; the question is then "entered". Text typed before that goes into the message.
+A question may appear while the user is typing a message or answering another question. Therefore, a new question
+ignores keys and clicks for a moment. After that, most of its keys work only once the user has "entered" the question by
+moving the focus into it, with F8, Tab, an arrow key or a click. Text typed before that goes into the message.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ _NEVER = float("-inf")
 class AnswerGuard:
     """Guard that decides whether a key was pressed too early to be meant as an answer to a question.
 
-    The guard records when the question appeared, when keys were pressed, and whether the user has moved the focus
-    into the question with F8, Tab, an arrow key or a click. Because a busy app handles keys late, the methods have
-    a parameter `ago`: the number of seconds since the key was pressed. If *has_delay* is false, no key is
-    considered too early; this is for screens on which nothing can be approved.
+    It records when the question appeared, when keys were pressed, and whether the user has entered the question by
+    moving the focus into it. Methods have a parameter `ago`, the number of seconds since the key was pressed, because a
+    busy app handles keys late. If *has_delay* is false, no key is considered too early. This is for screens on which
+    nothing can be approved.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:
@@ -65,7 +65,7 @@ class AnswerGuard:
         self._shown_at = clock()
 
     def hide(self) -> None:
-        """Record that the question is no longer on the screen; every key is too early until `show` is called."""
+        """Record that the question is no longer on the screen; until `show` is called, every key is ignored."""
         self._shown_at = None
 
     def is_new(self, ago: float = 0.0) -> bool:
@@ -75,9 +75,9 @@ class AnswerGuard:
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
         """Return whether to ignore a key because it was pressed too soon to be meant for the question.
 
-        This is the case for GUARD_SECONDS after the question has appeared or another key has been pressed. If that
-        other key moved the focus or scrolled, only letters are ignored, because a user who presses Tab or an arrow key
-        and then Enter is answering the question, not typing text.
+        Keys are ignored for GUARD_SECONDS after the question has appeared, and after any other key. If that other key
+        moved the focus or scrolled, only letters are ignored: a user who presses Tab and then Enter is answering the
+        question.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
@@ -85,8 +85,8 @@ class AnswerGuard:
     def is_confused(self, ago: float) -> bool:
         """Return whether to ignore Enter, because another key was ignored shortly before.
 
-        For example, a Tab that is pressed too early is ignored. Enter would then press the button that has the focus
-        instead of the button that the user meant.
+        For example, if a Tab was ignored because it came too early, the focus is not where the user expects it, and
+        Enter would press the wrong button.
         """
         return self._has_delay and clock() - ago - self._ignored_at < IGNORED_FACTOR * GUARD_SECONDS
 
@@ -110,11 +110,11 @@ class AnswerGuard:
 
 
 class PasteGuard:
-    """Guard that distinguishes keys that are part of a paste from keys that are typed afterwards.
+    """Guard that distinguishes the keys of a paste from keys that the user types afterwards.
 
-    In some terminals, pasted text can contain the escape code that ends a paste; the rest of the text then arrives
-    as key presses, without pauses between them. The paste is considered finished once two consecutive keys have each
-    arrived after a pause. The parameter *ago* of the methods is the number of seconds since the key was pressed.
+    In some terminals, pasted text can contain the escape code that ends a paste. The rest of the text then arrives as
+    key presses, without pauses between them. The paste counts as finished once each of two consecutive keys has arrived
+    after a pause. In the methods, *ago* is the number of seconds since the key was pressed.
     """
 
     def __init__(self) -> None:
@@ -147,11 +147,11 @@ class PasteGuard:
 
 
 class HeldEnterGuard:
-    """Guard that ignores Enter on a button while the key has been held down since a field had the focus.
+    """Guard that ignores Enter on a button if the key has been held down since a form field had the focus.
 
-    Enter in a field moves the focus to the next field or, after the last one, to the button. While the key is held
-    down, it must not press that button. Repeated Enters count as one key being held down until there is a pause of
-    HELD_FACTOR * GUARD_SECONDS, another key or a click.
+    Enter in a field moves the focus to the next field and, from the last field, to the button. A user who holds the key
+    down to pass through the fields does not mean to press the button. Repeated Enters count as one held key until there
+    is a pause of HELD_FACTOR * GUARD_SECONDS, another key, or a click.
     """
 
     def __init__(self) -> None:
@@ -291,9 +291,9 @@ class InputGuardApp(App[None]):
         question.show_hint(self.key_table.fill(_(NOT_ENTERED_HINT)) + more)
 
     def restart_guards(self) -> None:
-        """Restart the guard of each open question, because the terminal now shows it again.
+        """Make each open question ignore input for a moment, because the program was suspended until now.
 
-        Keys that were typed in the shell while the program was suspended must not answer a question.
+        Keys that were typed in the shell in the meantime must not answer a question.
         """
         for screen in self._screen_stack:
             if isinstance(screen, Guarded) and screen.guard.is_shown:
@@ -395,10 +395,9 @@ class InputGuardApp(App[None]):
         return is_pasted
 
     def _acts_on_question(self, screen: Screen[Any], event: _UserInput) -> bool:
-        """Return whether an input event that was probably not typed or clicked by the user might answer a question.
+        """Return whether *event*, probably not meant by the user, could answer a question; if so, show a hint.
 
-        If so, show a hint. The event is a key that may come from pasted text, or a click that may have come too
-        soon.
+        The event is a key that may be part of a paste, or a click that may have come too soon after it.
         """
         key = event.key if isinstance(event, events.Key) else ""
         if not isinstance(screen, Guarded):
@@ -410,9 +409,9 @@ class InputGuardApp(App[None]):
         return True
 
     async def _wait_for_delivery(self, key: str) -> None:
-        """Wait until the text field that last had the focus has received all text typed before this key.
+        """Before a key such as Enter is handled, wait until the last focused field has received all text typed so far.
 
-        Otherwise, Enter on a slow connection could submit a form without the last characters typed. If the key itself
+        Otherwise, Enter on a slow connection could submit a form without the last characters typed. If *key* itself
         types text, return immediately.
         """
         field = self._last_input
@@ -507,9 +506,9 @@ class InputGuardApp(App[None]):
         return True
 
     def _enter_question(self, question: Guarded) -> None:
-        """Enable all keys of the question, and discard the letters that were buffered for it.
+        """Enable all keys of the question, because the user has moved the focus into it.
 
-        Call this when the user has moved the focus into the question.
+        Letters that were held back for it are discarded.
         """
         self._buffered_keys = (None, ())
         if not question.guard.is_entered:
@@ -522,9 +521,9 @@ class InputGuardApp(App[None]):
     def _redirect_typing(self, question: Guarded, event: events.Key | events.Paste, ago: float) -> None:
         """Send text typed over a question to the text field of the screen below, and minimize the question.
 
-        A single letter may have been meant for the question, so it is buffered until the next key. Letters typed right
-        after another question was answered are buffered as well, because the user may have pressed the answer key
-        twice.
+        The first letter is held back until the next key, because it may have been meant for the question. Letters typed
+        right after another question was answered are held back as well, because the user may have pressed the answer
+        key twice.
         """
         below, guard = self._base_screen, question.guard
         field = self.find_text_input(below)
@@ -549,7 +548,7 @@ class InputGuardApp(App[None]):
             cast("Any", field)._forward_event(key)
 
     def release_buffered_keys(self, question: Guarded) -> None:
-        """Send letters that were buffered for *question*, which is being removed, to the text field below it."""
+        """Send letters that were held back for *question*, which is being removed, to the text field below it."""
         field, keys = self.find_text_input(self._base_screen), self._get_buffered_keys(question)
         if field is not None and keys:
             self._buffered_keys = (None, ())

@@ -91,9 +91,8 @@ def can_place_pictures(environ: Mapping[str, str]) -> bool:
 def draws_pictures(environ: Mapping[str, str]) -> bool:
     """Return whether the terminal is kitty or Ghostty, and graphics sequences reach it.
 
-    The environment variables that kitty and Ghostty set are not conclusive, because another terminal that is
-    started from kitty or Ghostty inherits them. Other terminals are recognized by the environment variables
-    that they set.
+    The environment variables that kitty and Ghostty set are not enough, because another terminal that is started from
+    them inherits these variables. Such a terminal is recognized by the variables that it sets itself.
     """
     if environ.get("ZELLIJ") or not can_place_pictures(environ):
         return False
@@ -121,8 +120,9 @@ class KittyGraphics:
     async def show(self, data: str, columns: int, rows: int, decode: DecodeFn) -> DecodedImage | str:
         """Send a base64 image to be drawn in *columns* × *rows* cells, unless the terminal already has it.
 
-        Return the PlacedImage or, if no more images can be sent, an image decoded for half-block characters. *decode*
-        is called with the maximum size in pixels; if it fails, its error message is returned.
+        Return the PlacedImage. If no more images can be sent, return instead an image for drawing with half-block
+        characters. *decode* is called with the maximum width and height in pixels; if it fails, its error message is
+        returned.
         """
         key = await asyncio.to_thread(lambda: sha256(data.encode(errors="replace")).digest()), columns, rows
         async with self._lock:

@@ -242,9 +242,9 @@ class NavigationApp(InputGuardApp, NoticeApp):
     def offer_setup(self) -> None:
         """Open the setup screen if it was never shown, no model is configured and no flag specified a server.
 
-        If the user is writing a message or another screen is open, a notice explains instead how to choose a model. If
-        that screen is modal, for example a question, `is_setup_postponed` is also set; call this method again when no
-        question is left.
+        If the user is writing a message or another screen is open, show a notice that explains how to choose a model
+        instead. If that screen is modal, for example a question, also set `is_setup_postponed`: call this method again
+        when no question is left.
         """
         self.is_setup_postponed = False
         if self.host.model_selection.model is None:
@@ -466,7 +466,7 @@ class NavigationApp(InputGuardApp, NoticeApp):
         self.open_page(CostsScreen(self.host))
 
     def connect_composer(self) -> None:
-        """Make the Up key in the composer open the newest message for editing if it is unanswered."""
+        """Make Up in the empty composer open the newest message for editing if the model has not answered it."""
         self.chat.query_one(Composer).edit_handler = self._edit_unanswered
 
     def _edit_unanswered(self, text: str) -> bool:

@@ -88,8 +88,8 @@ class NoticeApp(App[None]):
     def _hold_notice(self, held: _NoticeKey, timeout: float | None, *, markup: bool) -> None:
         """Hold back a notice until no question is on top.
 
-        If more than MAX_HELD_NOTICES are held back, drop the oldest informational notice or, if there is none, the
-        oldest notice.
+        At most MAX_HELD_NOTICES are held back. Beyond that, the oldest informational notice is dropped or, if there is
+        none, the oldest notice.
         """
         self._held_notices.pop(held, None)
         self._held_notices[held] = (timeout, markup)

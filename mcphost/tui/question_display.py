@@ -161,14 +161,14 @@ class QuestionApp(NavigationApp):
         self.push_screen(dialog, on_answer)
 
     def open_check(self) -> None:
-        """Open a window that receives typed text while an entry, such as a passphrase, is being checked."""
+        """Open a window that receives typed text while mcphost checks an entry, such as a passphrase."""
         from mcphost.tui.screens.entry_check import EntryCheckScreen
 
         self._check_screen = EntryCheckScreen()
         self.push_screen(self._check_screen)
 
     def close_check(self) -> None:
-        """Close the window opened by `open_check`, because the check of the entry has ended."""
+        """Close the window opened by `open_check`, and discard the text typed into it."""
         self._run_when_started(self._end_check)
 
     def _end_check(self) -> str | None:
@@ -226,14 +226,14 @@ class QuestionApp(NavigationApp):
 
     @property
     def open_questions(self) -> "list[Any]":
-        """All screens on the stack, bottom first, then the dialog that is minimized to a card, if any.
+        """All screens on the stack, from the bottom up, followed by the dialog that is minimized to a card, if any.
 
-        Not all of these screens show questions; callers must select the dialogs.
+        Not all of these screens show questions; callers must select those that do.
         """
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Open the minimized question so that its keys answer it immediately; see `Guarded`.
+        """Open the minimized question; its keys work immediately, because the user has asked for it.
 
         Show a notification if no question is waiting.
         """

@@ -162,11 +162,10 @@ class Announcer:
             self.show_on(self._app.screen)
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
-        """Announce a question that has opened or, if *is_open* is false, a question that is held back.
+        """Announce a question that has opened or, if *is_open* is false, a question that is minimized to a card.
 
-        A question is held back while the user is typing; the announcement then names the key that opens the question.
-        Otherwise, the announcement names the keys that answer and decline the question, unless these keys do not work
-        at the moment.
+        For a card, the announcement names the key that opens the question. For an open question, it names the keys that
+        answer and decline it, as far as these keys work at the moment.
         """
         title, _unused, place = dialog.card_texts()
         way = _("{answer} answers, Escape refuses.") if is_open else _("It is waiting: {answer} opens it.")

@@ -64,7 +64,7 @@ def pad_cells(text: str, width: int) -> str:
 
 
 def clean_notice(text: str) -> str:
-    """Sanitize the text of a notification, and shorten it if it would cover too much other text."""
+    """Sanitize the text of a notification, and shorten it so that it does not cover too much of the screen."""
     lines = clean(text[: 4 * _NOTICE_LENGTH])[:_NOTICE_LENGTH].split("\n")
     cut = "\n".join(lines[:_NOTICE_LINES])
     return f"{cut}…" if len(text) > _NOTICE_LENGTH or len(lines) > _NOTICE_LINES else cut
@@ -90,7 +90,7 @@ def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
 
 
 def clean_description(text: str) -> str:
-    """Sanitize a server's description, and shorten it with `…` if it would not leave room for the form."""
+    """Sanitize a server's description of a form, and shorten it with `…` so that there is room for the form."""
     kept, rest = clean_beginning(text, _DESCRIPTION_LENGTH, _DESCRIPTION_LINES)
     return f"{kept}…" if rest else kept
 

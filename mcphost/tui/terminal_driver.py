@@ -163,7 +163,7 @@ class ReplyParser(XTermParser):
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
         """Return the key events for an escape sequence, including Alt+Enter.
 
-        In most terminals, Textual itself reports Alt+Enter as Enter.
+        Textual itself reports Alt+Enter as plain Enter in most terminals.
         """
         if sequence == _ALT_ENTER or (alt and sequence == "\r"):
             return [Key("alt+enter", None)]

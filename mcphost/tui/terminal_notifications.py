@@ -85,9 +85,8 @@ def is_tmux(environ: Mapping[str, str]) -> bool:
 def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) -> str:
     """Return the characters that make the terminal show *text* as a notification, or ring its bell.
 
-    *text* must not contain control characters. tmux forwards an escape sequence to its terminal only if the
-    sequence is wrapped and `allow-passthrough` is on. A bell is added in case tmux drops the sequence, because tmux
-    handles bells itself.
+    *text* must not contain control characters. In tmux, the escape sequence is wrapped, so that tmux passes it on to
+    its terminal, and a bell is added in case `allow-passthrough` is off.
     """
     if channel == "bell":
         return _BELL

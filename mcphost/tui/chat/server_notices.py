@@ -73,7 +73,7 @@ class ServerNotices:
         return clean_line(next(found, ""), 60)
 
     def _forget_failed_calls(self, server: str) -> None:
-        """Mark all failed calls of the server as reported, so that no later problem is attributed to them."""
+        """Make later notices ignore the server's failed calls so far, because these cannot explain a later problem."""
         recent = {card.call for card in self._list_failed_cards()}
         self._earlier = (self._earlier & recent) | {card.call for card in self._list_failed_cards(server)}
 

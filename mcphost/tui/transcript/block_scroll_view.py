@@ -96,8 +96,8 @@ class BlockScrollView(ImmediateScrollView):
     def add_all(self, blocks: Sequence[TranscriptBlock], unfinished: Sequence[StreamingText] = ()) -> None:
         """End the current stream, if any, and append blocks, redrawing the view only once.
 
-        *unfinished* are ended streams of which *blocks* contain only the beginning; the rest is added in later turns of
-        the event loop.
+        *unfinished* are ended streams whose beginning is already in *blocks*. Their remaining text is added in later
+        turns of the event loop.
         """
         self.close_tail()
         for block in blocks:
@@ -183,10 +183,10 @@ class BlockScrollView(ImmediateScrollView):
         self.load(())
 
     def load(self, blocks: Iterable[TranscriptBlock], unfinished: Sequence[StreamingText] = ()) -> None:
-        """Replace all blocks and scroll to the end. Only the visible blocks are rendered.
+        """Replace all blocks and scroll to the end; only the visible blocks are rendered.
 
-        *unfinished* are ended streams of which *blocks* contain only the beginning; the rest is added in later turns of
-        the event loop.
+        *unfinished* are ended streams whose beginning is already in *blocks*. Their remaining text is added in later
+        turns of the event loop.
         """
         self.close_tail()
         self._unfinished.clear()
@@ -432,7 +432,7 @@ class BlockScrollView(ImmediateScrollView):
         return self._block_layout.find_index(self.scroll_offset.y) if self.blocks else 0
 
     def show_find(self, query: "FindQuery | None", match: "FindMatch | None" = None) -> None:
-        """Highlight all matches of *query*, or none if it is None; reveal *match*, if given, and scroll to it."""
+        """Highlight all matches of *query*, or none if it is None; if *match* is given, unfold it and scroll to it."""
         self._found = FoundText(query.pattern, match.place if match else -1) if query else None
         self._found_block = match.block if match else None
         self._block_layout.clear_strips()
