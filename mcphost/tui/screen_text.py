@@ -90,7 +90,7 @@ def clean_beginning(text: str, characters: int, lines: int) -> tuple[str, int]:
 
 
 def clean_description(text: str) -> str:
-    """Sanitize a server's description of a form, and shorten it with `…` so that there is room for the form."""
+    """Sanitize the description that a server gives of a form, and shorten it with `…` to leave room for the form."""
     kept, rest = clean_beginning(text, _DESCRIPTION_LENGTH, _DESCRIPTION_LINES)
     return f"{kept}…" if rest else kept
 

@@ -417,9 +417,10 @@ class ResilientDriver(LinuxDriver):
     def _stop_process(self) -> None:
         """Release the terminal and stop the process group.
 
-        The terminal may belong to the shell already: a parent process such as `uv run` stops at once, because it does
-        not handle SIGTSTP. Changing the terminal would then stop this process halfway with SIGTTOU; after `fg` it
-        would stop again, but the parent would not, so that neither the screen nor the shell would be usable.
+        Changes to the terminal must work even if the shell already owns it. This happens if a parent process such as
+        `uv run` has stopped on its own, because it does not handle SIGTSTP. SIGTTOU is therefore ignored; otherwise, it
+        would stop this process halfway. It would stop again after `fg`, while the parent goes on, and neither the
+        screen nor the shell would be usable.
         """
         if self._is_stopping:
             return

@@ -88,10 +88,10 @@ class PathsPasted(Message):
 
 
 class ClipboardImageRequested(Message):
-    """Posted when the user presses Ctrl+V.
+    """Posted when the user presses Ctrl+V, to attach the image in the system clipboard.
 
-    `on_none` is called if the clipboard contains no image. It pastes the text that was last copied, or is None if no
-    text was copied.
+    `on_none` is called if the clipboard contains no image. It pastes the text that was last copied in this app; it is
+    None if no text was copied.
     """
 
     def __init__(self, on_none: Callable[[], None] | None) -> None:
@@ -156,9 +156,10 @@ class LinkClicked(Message):
 class TextViewRequested(Message):
     """Posted when the user opens long text in the viewer.
 
-    If `text` is only the beginning of the full text, `full_text_file` is the name of the file that contains the
-    full text. If `sections` are given, they are shown instead of `text`. `on_end_shown` is called once the end of
-    the text has been visible. If `language` names a programming language, the text is highlighted.
+    - `full_text_file`: if `text` is only the beginning, the name of the file that contains the full text.
+    - `sections`: if given, they are shown instead of `text`.
+    - `on_end_shown`: called once the end of the text has been visible.
+    - `language`: the programming language of the text, for syntax highlighting, or "".
     """
 
     def __init__(
@@ -183,8 +184,8 @@ class RulePreviewRequested(Message):
     """Posted when the user edits a permission rule, to show which tool calls the rule would match.
 
     `on_compared` is called with two values. The first is whether the rule matches the tool call given by `tool` and
-    `arguments`. The second contains the earlier tool calls in stored conversations, and whether the rule matches
-    each of them; it is None if the stored conversations cannot be read.
+    `arguments`. The second lists earlier tool calls in stored conversations, each with whether the rule matches it, or
+    is None if the stored conversations cannot be read.
     """
 
     def __init__(
@@ -204,8 +205,8 @@ class RulePreviewRequested(Message):
 class ArgumentCheckRequested(Message):
     """Posted when the user edits the arguments of a tool call, to have them validated.
 
-    `on_checked` is called with the violations of the tool's input schema as SchemaErrors, which is falsy if there
-    are no violations.
+    `on_checked` is called with SchemaErrors that contain the violations of the tool's input schema. The object is falsy
+    if there are none.
     """
 
     def __init__(
@@ -221,8 +222,8 @@ class ArgumentCheckRequested(Message):
 class EditorRequested(Message):
     """Posted when the user asks to edit text in an external editor.
 
-    `name` is the name of the file that the editor opens. `on_edited` is called with the edited text and "" or, if
-    editing failed, with None and an error message.
+    `name` is the name of the file that the editor opens. `on_edited` is called with two values: the edited text and "",
+    or None and an error message if editing failed.
     """
 
     def __init__(self, text: str, on_edited: Callable[[str | None, str], None], name: str = "arguments.json") -> None:

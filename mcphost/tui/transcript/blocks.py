@@ -36,9 +36,10 @@ ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 class TranscriptBlock:
     """Base class of the transcript's blocks.
 
-    `gap` is the number of blank rows before the block. `height` is the number of rows including the gap; it is an
-    estimate until `is_measured` is True. `can_step` is True if the user can select the block with the keyboard.
-    `strips` are the rendered rows, or None if the block must be rendered.
+    - `gap`: the number of blank rows before the block.
+    - `height`: the number of rows including the gap. It is an estimate until `is_measured` is true.
+    - `can_step`: whether the user can select the block with the keyboard.
+    - `strips`: the rendered rows, or None if the block must be rendered.
     """
 
     gap = 1
@@ -162,10 +163,10 @@ def remove_heading_gaps(blocks: Sequence[TranscriptBlock]) -> None:
 class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
-    `source` describes the MCP prompt from which the message was inserted, or is "" if there is none. `is_automatic`
-    is true if mcphost wrote the message. `resources` has one item for each attachment: its server and URI, or None
-    if the attachment is not a resource. `outdated` contains the (server, URI) pairs of the attached resources that
-    have changed since the message was sent.
+    - `source`: a description of the MCP prompt from which the message was inserted, or "" if there is none.
+    - `is_automatic`: whether mcphost wrote the message instead of the user.
+    - `resources`: for each attachment, its server and URI, or None if it is not a resource.
+    - `outdated`: the (server, URI) pairs of the attached resources that have changed since the message was sent.
     """
 
     gap = 1
@@ -349,11 +350,11 @@ class BackgroundResult(TranscriptBlock):
 
 
 class MarkdownBlock(TranscriptBlock):
-    """Part of the model's answer, shown as Markdown; the last block grows during streaming.
+    """Part of the model's response, shown as Markdown; the last block grows during streaming.
 
-    If `is_joined` is true, there is no blank row before the block. If `is_plain` is true, the text is not parsed as
-    Markdown. If `continues_code` is true, the text begins with the continuation of a code block that began in the
-    block above.
+    - `is_joined`: whether there is no blank row before the block.
+    - `is_plain`: whether the text is shown as it is, without parsing it as Markdown.
+    - `continues_code`: whether the text begins inside a code block that began in the block above.
     """
 
     can_step = True

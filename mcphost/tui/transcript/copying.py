@@ -22,7 +22,7 @@ class PartCopier:
     ) -> None:
         """Create a copier that posts its messages to *widget*; *get_blocks* returns the transcript's blocks.
 
-        *complete* adds the missing blocks of an answer that has ended but is not fully shown yet.
+        *complete* adds the blocks that are still missing if the end of a response is being added in small steps.
         """
         self._widget = widget
         self._get_blocks, self._complete = get_blocks, complete

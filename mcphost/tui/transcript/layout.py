@@ -292,8 +292,8 @@ def find_current_row(strips: Sequence[Strip]) -> int:
 class BlockRenderer:
     """Renderer of blocks as styled rows (strips) of *width* columns, with the selected text highlighted.
 
-    *resolve_style* looks up a style by name. *current_style* is the style of the block on which keys act, and is
-    empty for all other blocks; it applies to content that sets no style.
+    *resolve_style* looks up a style by name. *current_style* is the style for content without a style of its own. It
+    marks the current block, on which keys act, and is empty for all other blocks.
     """
 
     def __init__(
@@ -446,8 +446,8 @@ class UnseenBlocks:
     def update(self, total: int, bottom: int, *, is_at_end: bool) -> None:
         """Update the count; *total* is the number of blocks, and *bottom* the index of the lowest visible block.
 
-        If *is_at_end* is true, all blocks count as seen. Blocks that already existed when the user scrolled up are not
-        counted, even if they are below the visible rows.
+        The count starts at 0 when the user scrolls up: only blocks added after that are counted. If *is_at_end* is
+        true, the end is visible, and all blocks count as seen.
         """
         if is_at_end:
             self._first_unseen = total
@@ -456,7 +456,7 @@ class UnseenBlocks:
         self.count = total - self._first_unseen
 
     def shift(self, count: int) -> None:
-        """Account for *count* blocks that were inserted above all others."""
+        """Keep the count unchanged after *count* blocks were inserted above all others."""
         self._first_unseen += count
 
     def render(self, style: Style) -> Strip:

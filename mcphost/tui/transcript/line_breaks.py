@@ -25,10 +25,10 @@ _divide_line = content.divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def divide_line(text: str, width: int, fold: bool = True) -> list[int]:
-    """Return the indices at which to break a line.
+    """Return the indices at which to break a line; replaces Textual's function of the same name.
 
-    `use_own_breaks` replaces Textual's function of the same name with this one. Text that this module need not break is
-    passed on to Textual's function. If *fold* is false, words are not broken, and Textual's function is always used.
+    Textual's function is still called for text without wide characters, and if *fold* is false, which means that words
+    are not broken. For the replacement, see `use_own_breaks`.
     """
     if fold and not text.isascii() and needs_own_breaks(text, width):
         return break_line(text, width)

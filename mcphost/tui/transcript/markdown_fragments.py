@@ -1,4 +1,4 @@
-"""Splitting of streamed Markdown into parts that no longer change and the part that may still grow."""
+"""Functions that split streamed Markdown into complete parts, which no longer change, and a last part that may grow."""
 
 import re
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ _LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 class MarkdownFragment(NamedTuple):
     """Part of Markdown source that can be rendered separately.
 
-    If `is_joined` is true, no blank line separates this part from the previous one. If `continues_code` is true,
-    this part begins with the continuation of a code block that began in the previous part.
+    - `is_joined`: whether this part follows the previous one without a blank line.
+    - `continues_code`: whether this part begins inside a code block that began in the previous part.
     """
 
     source: str
@@ -66,9 +66,9 @@ def find_cut(source: str, size: int) -> int:
 def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
     """Split Markdown that is still being streamed into complete parts and the remaining part.
 
-    Complete parts no longer change. The remaining part is usually the last top-level block, which may still grow;
-    it is None if the text has no blocks. If it is a long code block, list, table or paragraph, its beginning is
-    split off as a complete part as well. Otherwise, rendering each addition would take longer as the answer grows.
+    Complete parts no longer change. The remaining part is the last top-level block, which may still grow, or None if
+    there are no blocks yet. If that block is a long code block, list, table or paragraph, its beginning is split off as
+    a complete part, so that the time to render an addition does not grow with the length of the block.
     """
     parts: list[MarkdownFragment] = []
     while (size := fitting_length(source)) < len(source):
@@ -113,9 +113,11 @@ def _split_lines(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment]
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
     """Split the last block of a stream, which may still grow, if the block is long.
 
-    *rest* contains the lines of the block, and *items* the line numbers of its list items. Return three values: the
-    text that cannot change any more, or "" if the block is not split; the remaining lines; and whether the
-    remaining lines continue that text without a blank line.
+    *rest* contains the lines of the block, and *items* the line numbers of its list items. Returns three values:
+
+    - the beginning of the block, which no longer changes, or "" if the block is not split;
+    - the lines of the remaining part;
+    - whether the remaining part follows without a blank line.
     """
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):

@@ -1,4 +1,4 @@
-"""Tables of Markdown: reading, layout within a width, and conversion to text for the clipboard."""
+"""Tables in Markdown: parsing, layout within a given width, and conversion to text for the clipboard."""
 
 import re
 from collections.abc import Sequence

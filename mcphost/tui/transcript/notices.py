@@ -1,6 +1,6 @@
-"""Notices in the transcript about summaries, turns without a complete answer, and changes of subscribed resources.
+"""Transcript notices about summaries, turns that ended without a complete response, and changed resources.
 
-In requests to the model, a summary replaces the messages that it summarizes.
+A summary replaces the messages that it summarizes in requests to the model.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
-"""Gradual display of an opened conversation, in short steps that do not block the event loop for long.
+"""Display of an opened conversation in short steps, so that the event loop is not blocked for long.
 
-The newest messages are shown first, followed by earlier messages. Manual tool calls, and a notice about the
-summary that replaces messages in requests to the model, are placed among the messages according to their time.
+The newest messages are shown first, and earlier messages are added above them. Blocks that are not messages, such as
+manual tool calls, are placed among the messages according to their time.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ PAUSE_SECONDS = 0.002
 
 
 def find_part(messages: Sequence[Message], end: int, count: int) -> int:
-    """Return the start index of a part of the conversation that ends before index *end*.
+    """Return the index at which a part of the conversation begins that ends before index *end*.
 
     A part has about *count* messages, or fewer if they are long. It begins with a user message, or at index 0, so that
     it can be shown independently of other parts.
@@ -65,11 +65,11 @@ def pause_garbage_collection() -> Generator[None]:
 
 
 class EarlierMessages:
-    """Builder that creates the blocks for earlier messages in short slices.
+    """Builder that creates the blocks for earlier messages in short steps.
 
-    It processes the messages before index *end*, from newest to oldest. *build* is called once for each part of the
-    messages, and returns the blocks for that part. It may leave the rest of long texts in the TextSplitter that it
-    receives; this rest is split in further slices before the part is shown.
+    It divides the messages before index *end* into parts, and builds the newest part first. *build* returns the blocks
+    for one part. It may leave the end of a long text in the TextSplitter that it receives. The builder then splits this
+    text in further steps before it shows the part.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class EarlierMessages:
         return not self._end and not self._texts
 
     def _build_step(self) -> None:
-        """Split more of the current part's first unfinished text or, if there is none, build the next part."""
+        """Do one step: split more of an unfinished text of the current part or, if there is none, build a new part."""
         if self._texts:
             self._split_step(self._texts[0])
         elif self._end:

@@ -1,4 +1,4 @@
-"""Updates of the transcript from the host events of a conversation."""
+"""Presenter that updates the transcript when the host reports events of the conversation."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -180,9 +180,9 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str], *, is_turn_asked: bool, is_summary_asked: bool) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* are the ids of the waiting calls. `phase` becomes "waiting for you" if there are any, or if
-        *is_summary_asked* is true. During a turn, it does so too if *is_turn_asked* is true, for example because the
-        user is asked about the cost of a request.
+        *calls* are the ids of the waiting calls. *is_turn_asked* and *is_summary_asked* are true if the user is asked
+        another question about the turn, such as whether a request may exceed the budget, or about a summary. In all of
+        these cases, `phase` becomes "waiting for you"; for *is_turn_asked*, only during a turn.
         """
         waiting = _("waiting for you")
         if calls or is_summary_asked or (is_turn_asked and self.phase):

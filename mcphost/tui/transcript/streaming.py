@@ -1,4 +1,4 @@
-"""Splitting of streamed text into transcript blocks; only the last block is still growing."""
+"""Buffers that split streamed text into transcript blocks, of which only the last one is still growing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -36,10 +36,10 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class TextSplitter:
-    """Splitter that limits the time spent on splitting texts in one turn of the event loop.
+    """Splitter that divides texts into blocks, within STEP_SECONDS of CPU time in total.
 
-    At least the beginning of each text is split immediately. If this takes too long, the rest of the text remains in a
-    stream in `unfinished`, which receives no further text; the caller splits the rest in later turns.
+    The beginning of each text is always split. Once the time is up, the rest of a text remains in a stream in
+    `unfinished`, to which no text will be added. The caller splits the rest in later turns of the event loop.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class TextSplitter:
         self._end = thread_time() + STEP_SECONDS
 
     def split(self, text: str) -> list[TranscriptBlock]:
-        """Split *text* into blocks; if a rest remains in `unfinished`, the last block is the tail of its stream."""
+        """Split *text* into blocks; if its end is left in `unfinished`, the last block is the `tail` of that stream."""
         stream = StreamingText()
         first = stream.start_tail(thinking=False)
         stream.pending.append(text)
@@ -60,7 +60,7 @@ class TextSplitter:
 class StreamingText:
     """Buffer for streamed text.
 
-    `tail` is the growing block, and `pending` is the text that has not been added to `tail` yet.
+    `tail` is the last block, which is still growing. `pending` is text that has not been added to a block yet.
     """
 
     def __init__(self) -> None:
@@ -72,27 +72,24 @@ class StreamingText:
         self._held = ""
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether the growing block is of the right kind.
-
-        The kind is reasoning if *thinking* is true, and otherwise answer text.
-        """
+        """Return whether `tail` is of the right kind: reasoning if *thinking* is true, otherwise response text."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
-        """Create a new, empty growing block (the tail) and return it; the caller appends it to the transcript.
+        """Create a new, empty `tail` block and return it; the caller appends it to the transcript.
 
-        The block is for reasoning if *thinking* is true, and otherwise for answer text.
+        The block is for reasoning if *thinking* is true, and otherwise for response text.
         """
         self.tail = ThinkingBlock(is_streaming=True) if thinking else MarkdownBlock("")
         self._size = 0
         return self.tail
 
     def flush(self, end: float | None = None) -> list[TranscriptBlock]:
-        """Add the pending text to the growing block (the tail), and split off the parts that are complete.
+        """Add the pending text to the `tail` block, and begin new blocks where the text before them is complete.
 
-        Return the new blocks, which the caller appends to the transcript; usually there are none. The last of the new
-        blocks becomes the tail. Text that takes longer than a step stays pending, and `has_rest` is true. A step ends
-        at *end*, in CPU seconds of the thread, or by default after STEP_SECONDS.
+        Return the new blocks, which the caller appends to the transcript; usually there are none. The last new block
+        becomes the `tail`. The work stops once the thread's CPU time reaches *end*, by default after STEP_SECONDS.
+        `has_rest` is then true, and the remaining text stays pending.
         """
         text, at = "".join(self.pending), 0
         self.pending.clear()
@@ -145,10 +142,10 @@ class StreamingText:
         return [*out, self.tail]
 
     def hold_unfinished(self) -> bool:
-        """Hold back the pending text after the last blank line until the next flush.
+        """Hold back the text of the unfinished paragraph until the next flush.
 
-        If a long text has no blank line, the text after its last line break is held back. Return False if nothing is
-        held back because the text contains no such break.
+        This is the pending text after the last blank line or, in a long text without blank lines, after the last line
+        break. Return False if the pending text contains no such break; nothing is held back then.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2
@@ -182,7 +179,7 @@ class BlockView(Protocol):
 
 
 class UnfinishedStreams:
-    """Ended streams whose last text is still being split into blocks, one step in each frame.
+    """Ended streams whose remaining text is still being split into blocks, one step in each frame.
 
     *schedule* calls a function in the next frame.
     """

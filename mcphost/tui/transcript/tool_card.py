@@ -365,10 +365,10 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card of the tool call that should be moved to the background.
+    """Return the card of the tool call that a request to continue in the background refers to.
 
-    If the call of the card at *index* can run in the background, its card is returned. Otherwise, return the card
-    of the only such call among the newest blocks, or None if there is no such call or more than one.
+    This is the card at *index* if its call can run in the background. Otherwise, it is the only card of such a call
+    among the newest blocks, or None if there is no such card or more than one.
     """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:
@@ -389,8 +389,8 @@ _MAX_SPINNER_BLOCKS = 50
 class UnsentCards(dict[str, ToolCard]):
     """Cards of the user's calls that have not been sent yet, keyed by the id of the call.
 
-    The card of a call that ended before it was sent is kept, because an event about its end may follow. Only the newest
-    MAX_ENDED_CARDS of these cards are kept.
+    A card is kept even if its call ended without being sent, because an event about the call may follow. Only the
+    newest MAX_ENDED_CARDS of such cards are kept.
     """
 
     def add(self, card: ToolCard) -> None:

@@ -34,8 +34,9 @@ _REFRESH_HINT = N_("shift+tab, then {attachments-refresh} reads it again")
 class AttachmentRow(NamedTuple):
     """One attachment in the list: its kind, name, size as text, and estimated number of tokens.
 
-    `is_changed` is True if the server has reported a newer version of the resource. If `is_sent` is True, the row
-    is not an attachment of the next message; it is a resource that was sent earlier and has changed since then.
+    - `is_changed`: whether the server has reported a newer version of the resource.
+    - `is_sent`: whether this is not an attachment of the next message, but a resource that was sent earlier and has
+      changed since.
     """
 
     kind: str

@@ -151,7 +151,7 @@ class ComposerInput(OrderedTextArea, inherit_component_classes=False):
                 self.post_message(PathsPasted(paths, partial(self.composer.offer_paths, start, result.end_location)))
 
     def edit(self, edit: "Edit") -> "EditResult":
-        """Apply an edit to the text; if the text is then empty, reset its recorded origin to "typed"."""
+        """Apply an edit to the text; if the text is then empty, new text counts as typed by the user again."""
         self.composer.pastes.extend_edit(edit, self.document.lines)
         result = super().edit(edit)
         self.composer.popup.is_change_pending = True
@@ -251,9 +251,9 @@ class Composer(FlexColumn):
         """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
         The handler is called directly instead of through a Textual message, so that letters typed right after Enter
-        remain in the composer. An API key is not passed on: the setup screen opens instead, where the user can store
-        the key. If the user probably meant to run the text as a command, but it would be sent as a message, a second
-        Enter is required.
+        remain in the composer. An API key is not passed on; the setup screen opens instead, where the user can store
+        the key. For text that looks like a command but would be sent as a message, the user may have to press Enter
+        twice; see `SendConfirmation`.
         """
         from mcphost.llm.api_key_formats import is_api_key
 
@@ -365,22 +365,22 @@ class Composer(FlexColumn):
         self._show_origin()
 
     def mark_restored(self) -> None:
-        """Mark the text as inserted instead of typed if undo or redo may have restored inserted text."""
+        """After an undo or redo, mark the text as inserted instead of typed if it may contain inserted text again."""
         if self._can_restore_insertion and self._origin == "typed" and not self.composer_input.is_blank:
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """If the text is empty, reset its recorded origin to "typed" and discard its sources."""
+        """If the text is empty, forget how it was entered: new text counts as typed, and has no sources."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._sources = "typed", ()
             self._confirmation.reset()
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether *key* must be ignored because it is an Enter pressed right after text was inserted.
+        """Record *key*, pressed *ago* seconds ago, and return whether to ignore it.
 
-        If Enter has been held down since then, it is ignored as well. *ago* is the number of seconds since the key was
-        pressed. Any other key that belongs to a paste marks the text as inserted. This is necessary because an earlier
-        key of the paste may have cleared the text, which resets its origin to "typed".
+        Only Enter is ignored: if it was pressed right after text was inserted, or has been held down since then. Any
+        other key that belongs to a paste marks the text as inserted, because an earlier key of the paste may have
+        cleared the text, after which it would count as typed.
         """
         guard = self._paste_guard
         if guard is None:

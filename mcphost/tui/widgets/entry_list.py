@@ -51,8 +51,8 @@ class HeadingOption(Option):
 class Entries(StyledOnMount, OptionList):
     """Option list whose rows are entries and headings; only entries have an index.
 
-    The heading of the first group is not a row, because EntryList shows the heading of the topmost group above the
-    list. The list notifies its parent when the visible entries may have changed.
+    The heading of the first group is not a row, because EntryList shows a heading above the list, that of the topmost
+    group. The list notifies its parent when the visible entries may have changed.
     """
 
     def __init__(self) -> None:
@@ -159,8 +159,8 @@ class Entries(StyledOnMount, OptionList):
     def top_heading(self) -> Content | None:
         """Return the heading to show above the list, or None if there are no headings.
 
-        It is the heading of the group to which the line above the topmost visible line belongs. At the top of the list,
-        it is the first heading.
+        This is the heading of the group that the list shows at its top. If a heading is itself the topmost visible
+        line, the heading of the group before it is returned.
         """
         number = bisect_left(self._heading_lines, max(0, round(self.scroll_y))) - 1
         return self._headings[number] if self._headings else None

@@ -1,4 +1,4 @@
-"""Widgets whose size is set only by the layout, so that a change causes only one layout."""
+"""Widgets and a mixin that avoid a second layout of the screen after each change."""
 
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -9,10 +9,10 @@ from textual.widgets import Static
 
 
 class LaidOutOnce:
-    """Mixin for a widget whose virtual size is only set by the layout.
+    """Mixin for a widget that does not set its own virtual size, to avoid a second layout.
 
-    Textual 8.2.8 requests another layout of the whole screen when a layout has changed the virtual size of a widget,
-    because widgets such as TextArea set it themselves. For all other widgets, the second layout equals the first. The
+    Textual 8.2.8 lays out the whole screen again if a layout has changed the virtual size of a widget. Only widgets
+    such as TextArea, which set this size themselves, need that; for all others, the second layout equals the first. The
     mixin is deliberately not a DOMNode, for the reason given at StyledOnMount.
     """
 

@@ -43,8 +43,8 @@ class PairTextArea(OrderedTextArea):
     """Text area with a name and a value on each line; it masks values that look like secrets.
 
     Most secrets are recognized by their names, and are therefore masked from the first character on. A line that looks
-    like a key or token without a name is masked completely. A reference such as `${env:NAME}` is not masked, unless the
-    value contains other text besides the reference and an authorization scheme such as "Bearer".
+    like a key or token without a name is masked completely. A value is not masked if it consists only of references
+    such as `${env:NAME}`, optionally after an authorization scheme such as "Bearer".
     """
 
     def __init__(self, separator: PairSeparator, widget_id: str, placeholder: str) -> None:
@@ -104,10 +104,10 @@ def _find_secrets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_key(line: str, lead: str, name: str) -> bool:
-    """Return whether *line* is a key or token without a name, or the beginning of such a key or token.
+    """Return whether *line* is a key or token without a name, or the beginning of one.
 
-    *lead* is the text before the value. *name* is the text before the separator, or "" if the line has no
-    separator. A key may itself contain the separator: base64 ends with "=", and some tokens contain ":".
+    *lead* is the text before the value. *name* is the text before the separator "=" or ":", or "" if the line has none.
+    *name* may be a part of the key, because base64 ends with "=", and some tokens contain ":".
     """
     if any(start < len(lead) for start, _end in find_key_spans(line)):
         return True

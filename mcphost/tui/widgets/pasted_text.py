@@ -1,4 +1,4 @@
-"""Handling of pasted or dropped text in the composer: long pastes, file paths, and pasted commands."""
+"""Pasted or dropped text in the composer: folding of long pastes, file paths, and protection from pasted commands."""
 
 import re
 from collections.abc import Sequence
@@ -65,8 +65,9 @@ class WrittenText(Protocol):
 def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) -> str:
     """Return a hint about what Enter does with text that was not typed, or "" if no hint is needed.
 
-    *lines* is the number of lines in the composer; *draft* may contain only the beginning of the text. *is_unsure*
-    is true if the text counts as inserted only because its keys arrived as fast as a paste.
+    *lines* is the number of lines in the composer; *draft* may contain only the beginning of the text. *is_unsure* is
+    true if the text may have been typed, and counts as inserted only because its keys arrived as fast as those of a
+    paste.
     """
     if draft.origin == "typed":
         return ""
@@ -88,9 +89,9 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
 class SendConfirmation:
     """Check that requires a second Enter before text that looks like a command or tool call is sent as a message.
 
-    Such text is sent instead of being run if it may have been pasted. A second Enter is required if it is unclear
-    whether the text was typed or pasted. It is also required if the command was typed after text that mcphost had
-    restored to the composer, because the user may not have noticed that text.
+    Only typed text is run as a command; text that may have been pasted is sent. A second Enter is required if it is
+    unclear which of them it is. It is also required if the command was typed after text that mcphost had put back into
+    the composer, because the user may not have noticed that text.
     """
 
     def __init__(self) -> None:

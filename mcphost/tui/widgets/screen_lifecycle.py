@@ -16,8 +16,9 @@ from mcphost.tui.widgets.styled_on_mount import StyledOnce
 class DrawnApart:
     """Mixin for a screen that is laid out in one turn of the event loop and drawn in the next one.
 
-    Textual 8.2.8 does both in the same turn, which blocks the event loop about twice as long when many widgets have
-    changed. Put the mixin before Screen; it is deliberately not a DOMNode, for the reason given at StyledOnMount.
+    Textual 8.2.8 does both in the same turn, which blocks the event loop about twice as long if many widgets have
+    changed. Put the mixin before Screen in the list of base classes; it is deliberately not a DOMNode, for the reason
+    given at StyledOnMount.
     """
 
     _is_laying_out = False

@@ -7,11 +7,11 @@ from mcphost.tui.widgets.laid_out_once import LaidOutOnce
 
 
 class StableScroll(LaidOutOnce, VerticalScroll):
-    """Vertical scrolling container that computes its automatic height correctly with a reserved column.
+    """Vertical scrolling container for use with `scrollbar-gutter: stable`, which reserves a column for the scrollbar.
 
-    It is meant for `scrollbar-gutter: stable`, which reserves a column for the scrollbar. Textual 8.2.8 measures
-    the content as if it could use this column. Text that wraps only because of the column would then need more rows
-    than the container has, and its last row would be cut off.
+    Textual 8.2.8 computes the automatic height of a container as if the content could use the reserved column. If text
+    wraps only because of this column, its last row would be cut off. This class leaves the column out of the
+    computation.
     """
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 class TopBarStatus(NamedTuple):
     """The values that the top bar shows.
 
-    `cost` is in US dollars, or None if unknown; `saved` is the amount that the provider's prompt cache saved, also in
-    US dollars. `sent_tools` is the number of tools whose definitions are sent to the model, or -1 if all are sent.
-    `context` is the used fraction of the context window, from 0 to 1, or negative if unknown. `context_parts` contains
-    the numbers of tokens in the last request for three kinds of content: instructions and tools, results and
-    attachments, and messages. All three are 0 if unknown.
+    - `sent_tools`: the number of tools whose definitions are sent to the model, or -1 if all are sent.
+    - `cost`: the cost in US dollars, or None if unknown.
+    - `saved`: the amount in US dollars that the provider's prompt cache has saved.
+    - `context`: the used fraction of the context window, from 0 to 1, or negative if unknown.
+    - `context_parts`: the numbers of tokens in the last request for three kinds of content: instructions and tools;
+      results and attachments; messages. All three are 0 if unknown.
     """
 
     model: str = ""
@@ -224,10 +225,9 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
-    """Reduce two rows of keys to one, if this is possible by omitting keys that every list screen has.
+    """Reduce two rows of keys to one by omitting keys that every list screen has and that the help screen explains.
 
-    As few as possible are omitted. The help screen explains these keys. If the remaining keys would still need two
-    rows, return *rows* unchanged.
+    As few keys as possible are omitted. If the others do not fit into one row, *rows* is returned unchanged.
     """
     keys = [key for row in rows for key in row]
     for omitted in (*((action,) for action in _COMMON_ACTIONS), _COMMON_ACTIONS) if len(rows) == 2 else ():

@@ -1,4 +1,4 @@
-"""Columns that mount many rows in small steps."""
+"""Containers that mount many children in small steps, so that the event loop is not blocked for long."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -71,7 +71,7 @@ class SteppedMounting(Widget):
 
 
 class SteppedColumn(VerticalScroll, SteppedMounting, can_focus=False):
-    """Scrolling column of form inputs."""
+    """VerticalScroll that mounts its children a few at a time and does not take the focus."""
 
     def __init__(self, widgets: Iterable[Widget], *, widget_id: str) -> None:
         """Create a column; *widgets* is iterated over while the column is mounted."""
@@ -89,7 +89,7 @@ class InputBlock(Vertical):
 
 
 class SteppedInputGroup(LabeledInputGroup, SteppedMounting):
-    """Group of any number of labeled inputs."""
+    """LabeledInputGroup that mounts its inputs a few at a time, for any number of inputs."""
 
     _first_count = 3
     _step_count = 1

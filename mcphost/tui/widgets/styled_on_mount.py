@@ -1,4 +1,4 @@
-"""Mixins for widgets and screens to which the style sheet is applied once, when they are mounted."""
+"""Mixins that keep Textual from applying the style sheet to the same widget several times."""
 
 from typing import Any, cast
 
@@ -6,14 +6,14 @@ from textual.events import ScreenResume
 
 
 class StyledOnMount:
-    """Mixin that applies the style sheet only to a mounted widget.
+    """Mixin that applies the style sheet only once a widget is mounted.
 
-    Textual also applies it whenever a constructor sets a CSS class, such as that of `compact`, and then again when the
-    widget is mounted. Put the mixin before the widget in the list of base classes; it is deliberately not a DOMNode,
-    because Textual takes the default CSS from the first base class that is one.
+    Textual also applies it whenever a constructor sets a CSS class, such as that of `compact`, although it applies it
+    again when the widget is mounted. Put the mixin before the widget in the list of base classes. It is deliberately
+    not a DOMNode, because Textual takes the default CSS from the first base class that is one.
 
-    Subclasses can have fewer component classes, each of which Textual matches against all style rules whenever the
-    widget is styled.
+    Subclasses can omit component classes that they do not need: Textual matches each of them against all style rules
+    whenever the widget is styled.
     """
 
     def __init_subclass__(cls, *, inherit_component_classes: bool = True, **options: Any) -> None:

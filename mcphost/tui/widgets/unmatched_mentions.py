@@ -1,4 +1,4 @@
-"""Warnings about words in the composer's text that begin with "@" but attach nothing."""
+"""Hints about words in the composer's text that begin with "@" but attach nothing."""
 
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -71,12 +71,14 @@ class Mentions:
     def describe_unsent(
         self, lines: Sequence[str], current: str | None, attached: Sequence[str] = (), *, is_typed: bool
     ) -> str:
-        """Return a hint about the first word in *lines* that begins with "@" and names a file, or nothing at all.
+        """Return a hint about a word in *lines* that the user may expect to attach a file, or "" if there is none.
 
-        The hint states whether sending the message attaches the file. Return "" if there is no such word. *current* is
-        the word at the cursor; it is ignored, because the user may still complete it. If there are attachments, named
-        *attached*, a hint is also returned for a range of lines such as ":10-20", which the user probably typed for one
-        of them. Unless *is_typed* is true, which means that the user typed all of the text, no file is attached.
+        This is the first word that begins with "@" and either names a file or matches nothing. The hint says whether
+        sending the message attaches the file; it does so only if *is_typed* is true, which means that the user typed
+        all of the text. *current* is the word at the cursor, which is ignored because the user may still complete it.
+
+        If files are already attached, named *attached*, a range of lines such as ":10-20" gets a hint as well, because
+        the user probably meant it for one of them.
         """
         for line in lines[:_MAX_LINES] if attached else ():
             for word in line[:_MAX_LINE_LENGTH].split():
@@ -95,8 +97,8 @@ class Mentions:
     def describe_sent(self, words: Iterable[str], files: Container[str]) -> str:
         """Return a hint about the first word in a sent message that attached nothing, such as "@notes.txt".
 
-        Return "" if there is no such word. *words* are the mentions in the message, and *files* those that name a
-        file. A word such as "@ada" is not considered, because it probably names a person.
+        *words* are the words of the message that begin with "@", and *files* those that name a file. A word such as
+        "@ada" is not considered, because it probably names a person. Return "" if there is no word to report.
         """
         for word in words:
             kind = "file" if word in files else self._found.get(word, "unsearched")
