@@ -230,10 +230,10 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
-    """Return the name of the account selected for a server, or "" if there is none.
+    """Return the account that `mcphost accounts use` has selected for a server, or "" if there is none.
 
-    Accounts are selected with `mcphost accounts use`. Selections are stored by server URL: the URL is taken from
-    *accounts*, the stored accounts for the server, or from *server* if there are no such accounts.
+    The selection is looked up by the server's URL. The URL is taken from *accounts*, the stored accounts for the
+    server, or from *server* if there are no such accounts.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.variable_references import resolve_target

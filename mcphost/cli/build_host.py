@@ -67,9 +67,9 @@ async def open_host(
 ) -> AsyncGenerator[Host]:
     """Build a Host and enter its context, without starting any server.
 
-    On exit, everything is stopped and the database is closed. *adjust_config* can narrow the configuration, for example
-    to a single server, or remove the model. *open_url* opens a URL in a browser; if it is None, users must open URLs
-    themselves. Raises ConfigError.
+    On exit, everything is stopped and the database is closed. *adjust_config* returns the configuration to use, for
+    example with a single server or without a model. *open_url* opens a URL in a browser; if it is None, users must open
+    URLs themselves. Raises ConfigError.
     """
     events = EventBus()
     database = Database(paths.database_file(), events.report_store_error, companion=audit_files()[1])
@@ -327,11 +327,13 @@ def create_oauth_registry(
 ) -> "OAuthRegistry":
     """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
-    An index of the tokens is kept in the data directory. If the front end cannot ask the user, interactive sign-in
-    is disabled, and passphrases are read from the terminal. *open_url* opens a URL in a browser. *on_progress* is
-    called with each step of a sign-in. *warn* is called with warnings about the storage of secrets; if it is None,
-    the warnings are printed to stderr. If the user chooses another storage location for tokens, *on_place_saved* is
-    called with it after it has been saved in config.toml.
+    If the front end cannot ask the user, interactive sign-in is disabled, and passphrases are read from the terminal.
+
+    - *open_url* opens a URL in a browser.
+    - *on_progress* is called with each step of a sign-in.
+    - *warn* is called with warnings about the storage of secrets. If it is None, they are printed to stderr.
+    - *on_place_saved* is called if the user has chosen another storage location for tokens, after it has been saved in
+      config.toml.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.keyring_backend import KeyringBackend

@@ -112,10 +112,10 @@ _EXAMPLES = {"boolean": "true", "integer": "2", "number": "2.5"}
 
 
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
-    """Parse the value of a KEY=VALUE argument as JSON, or return *text* unchanged if the schema requires a string.
+    """Convert the value of a KEY=VALUE argument to one of the JSON *types* that the schema allows; None allows all.
 
-    *types* are the JSON types that the schema allows; None allows any type. Text that is not JSON of an allowed type is
-    returned unchanged if strings are allowed; otherwise, UsageError is raised.
+    If only strings are allowed, *text* is returned unchanged. Otherwise, it is parsed as JSON. If this fails or gives a
+    value of another type, *text* is returned unchanged if strings are allowed. Raises UsageError if they are not.
     """
     if types == {"string"}:
         return text

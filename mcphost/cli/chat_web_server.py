@@ -74,7 +74,7 @@ class ServedChat(AppService):
         return process
 
     async def set_terminal_size(self, width: int, height: int) -> None:
-        """Tell the chat the page's size, which is limited in the same way as when the chat starts."""
+        """Tell the chat process the size of the page, within the same limits as when the chat starts."""
         await super().set_terminal_size(_bounded_side(str(width)), _bounded_side(str(height)))
 
     async def stop(self) -> None:

@@ -67,9 +67,9 @@ async def open_host_for_server(options: Options, name: str) -> AsyncGenerator[Ho
 async def find_conversation(host: Host, id_prefix: str) -> ConversationInfo:
     """Return the stored conversation whose id starts with *id_prefix*.
 
-    If the prefix is empty, return the conversation with the newest message. A conversation from `mcphost run` is
-    then considered only if it was continued in a chat, renamed or pinned. Raises StoreError, or UsageError if no
-    conversation or more than one matches.
+    If the prefix is empty, return the conversation with the newest message. Conversations from `mcphost run` are then
+    ignored unless they were continued in a chat, renamed or pinned. Raises StoreError, or UsageError if no conversation
+    or more than one matches.
     """
     rows = (
         await host.conversation.list_stored(prefix=id_prefix)

@@ -475,10 +475,10 @@ def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:
 
 
 def _capability_names(capabilities: dict[str, Any]) -> list[str]:
-    """Return the names of the capabilities; a capability with members is listed as its enabled members.
+    """Return the names of the capabilities, each with its enabled members.
 
-    For example, `{"roots": {"listChanged": true}}` becomes `roots.listChanged`. A capability without enabled
-    members is listed by its own name.
+    For example, `{"roots": {"listChanged": true}}` becomes `roots.listChanged`. A capability without enabled members is
+    listed by its name alone.
     """
     names: list[str] = []
     for name, value in capabilities.items():

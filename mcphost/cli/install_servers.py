@@ -227,9 +227,9 @@ async def offer_undo(
 ) -> tuple[int, bool]:
     """Print the *error* that a newly installed or updated server caused, and offer to undo the change.
 
-    If *error* is None, nothing is done. If the server requires a sign-in or the user cannot be asked (*terminal* is
-    None, or standard input is not a terminal), only the error is printed. *is_update* is true if the server was updated
-    instead of installed. Returns the exit code and whether the change was undone.
+    The user is not asked if signing in to the server would solve the problem, or if there is no way to ask: *terminal*
+    is None, or standard input is not a terminal. If *error* is None, nothing is done. *is_update* is true if the server
+    was updated instead of installed. Returns the exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
 

@@ -83,10 +83,10 @@ def module_of(command: str, action: str = "") -> str:
 
 
 def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
-    """Parse the command line of a `servers` action that has its own arguments.
+    """Parse the command line of a `servers` action that defines its own arguments, such as `add NAME -- COMMAND`.
 
-    An example is `servers add NAME -- COMMAND`. *rest* are the words after the action. Returns the function
-    that runs the action, and the parsed arguments. Raises UsageError.
+    *rest* are the words after the action. Returns the function that runs the action, and the parsed arguments. Raises
+    UsageError.
     """
     from mcphost.cli import edit_servers
 

@@ -432,8 +432,9 @@ _COMMON_FLAGS = (
 def build_options(args: Namespace, *, one_shot: bool = True, demo: bool = False, is_diagnosis: bool = False) -> Options:
     """Build options from parsed flags; flags that were not given keep their defaults.
 
-    If *one_shot* is true, an invalid `--mcp-config` file is an error instead of a notice. *demo* is true for `mcphost
-    demo`. If *is_diagnosis* is true, an unreadable config.toml is reported as a problem instead of an error.
+    - *one_shot*: whether an invalid `--mcp-config` file is an error instead of a notice.
+    - *demo*: whether this is `mcphost demo`.
+    - *is_diagnosis*: whether an unreadable config.toml is reported as a problem instead of an error.
     """
     flags = {name: getattr(args, name) for name in _COMMON_FLAGS if hasattr(args, name)}
     return Options(

@@ -1,7 +1,7 @@
-"""Session opener that imports modules lazily and stores the protocol eras of servers.
+"""Session opener that imports modules lazily and remembers which protocol eras each server supports.
 
-`${…}` references are expanded in a thread. There are two protocol eras: the protocol revisions with an
-`initialize` handshake, and those without one.
+There are two protocol eras: the revisions with an `initialize` handshake, and those without one. `${…}` references in
+the configuration are expanded in a thread.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -36,12 +36,11 @@ if TYPE_CHECKING:
 
 
 class PersistentEraStore:
-    """Database-backed store of the protocol eras that each server supports.
+    """Store of the protocol eras that each server supports, so that known servers need not be probed again.
 
-    Because of this store, mcphost does not have to probe known servers again. The eras are handshake (protocol
-    revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are loaded before the first
-    connection to a server and saved when they change. A server is identified by its
-    `client.connect.endpoint_digest`.
+    The eras are "handshake" (protocol revisions up to 2025-11-25) and "stateless" (revisions since 2026-07-28). They
+    are loaded from the database before the first connection to a server, and saved when they change. A server is
+    identified by its `client.connect.endpoint_digest`.
     """
 
     def __init__(self, grants: GrantStore) -> None:

@@ -83,8 +83,8 @@ class CommandValues:
     def apply(self, action: str, value: str, restore: Callable[[], None]) -> str:
         """Run the command of *action* with *value*; return an error message, or "" if there is no error.
 
-        Looking up a model and writing a file continue in the background. If that fails, a notification shows the
-        reason, and *restore* is called to put the command line back into the composer.
+        Commands that look up a model or write a file continue in the background. If such a command fails, a
+        notification shows the reason, and *restore* is called to put the command line back into the composer.
         """
         match action:
             case "theme":
@@ -236,9 +236,9 @@ def _item(name: str, detail: str = "") -> CompletionItem:
 def find_models(models: Sequence["AvailableModel"], name: str) -> "list[AvailableModel]":
     """Return the models that match *name*, ignoring case.
 
-    If a model has exactly this name, only that model is returned. Otherwise, *name* is compared with the model
-    names without their provider prefixes; if that finds no model, dots, hyphens, underscores and blanks are treated
-    alike. If any of the models found can be used now, only those are returned.
+    A model with exactly this name is returned alone. Otherwise, the models are returned whose names end with *name*
+    after a slash, for example after the provider prefix. If there are none, dots, hyphens, underscores and blanks are
+    treated alike. If any of the models found can be used now, only those are returned.
     """
     return _find_folded(models, name, str.casefold) or _find_folded(models, name, fold_separators)
 

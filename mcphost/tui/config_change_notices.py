@@ -1,4 +1,4 @@
-"""Handling of changes to configuration files: a notice in the chat, and a screen to apply them."""
+"""Notices about changes to the configuration files, and the screen that applies the changes."""
 
 from collections.abc import Callable
 from functools import partial

@@ -316,11 +316,11 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _list_rows(blocks: list[Opcode], old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each row of a diff as a sign and a line of text that is not yet sanitized.
+    """Yield each row of a diff as a sign and a text that is not yet sanitized.
 
-    The sign is "+ ", "- " or, for an unchanged line, two spaces. Each group of changes is preceded by the sign "@" with
-    the group's line number in *new*. A line without a final LF is followed by a row with a backslash as the sign and ""
-    as the text.
+    The sign is "+ " for an added line, "- " for a removed line, and two spaces for an unchanged line. A row with the
+    sign "@" begins each group of changes; its text is the line number in *new*. A row with a backslash as the sign
+    states that the line above has no final LF.
     """
     for group in group_opcodes(blocks, _CONTEXT_LINES):
         yield "@", str(group[0][3] + 1)

@@ -27,8 +27,8 @@ async def collect_garbage_in_pauses(last_input: Callable[[], float]) -> None:
     """Run full garbage collections whenever both the user and the program are idle, until cancelled.
 
     *last_input* returns the time of the last input, as given by `time.monotonic`. Young objects are still collected
-    automatically, which takes a few milliseconds. Python 3.14 collects old objects in small steps, and ignores the
-    thresholds that this function sets.
+    automatically, which takes a few milliseconds. In Python 3.14, the thresholds that this function sets have no
+    effect, because old objects are collected in small steps.
     """
     before = gc.get_threshold()
     gc.set_threshold(_NEW_OBJECTS, _YOUNG_COLLECTIONS, MAX_COLLECTIONS)

@@ -147,12 +147,12 @@ class KeyTable:
     def fill(self, text: str, /, *, in_sentence: bool = True, **values: object) -> str:
         """Replace each action name in braces with the action's key, as in "{help} shows all keys".
 
-        If an action has no key, its name is replaced with its slash command or, if it is specific to an individual
-        screen, with a dash. Set *in_sentence* to false for hints separated by " · ": keys are then written in lower
-        case, and a hint for a screen-specific action without a key is omitted.
+        If an action has no key, its name is replaced with its slash command or, for an action of an individual screen,
+        with a dash. Set *in_sentence* to false for hints separated by " · ": keys are then written in lower case, and a
+        hint for such an action without a key is omitted.
 
-        If there are *values*, *text* is also formatted with them. Pass them here instead of calling `str.format` on the
-        result, because the result can contain a brace as the name of a key.
+        If there are *values*, they replace other names in braces, as in `str.format`. Do not format the result instead,
+        because it may contain a brace that is the name of a key.
         """
         form = self.long if in_sentence else self.short
         if not in_sentence and not all(self.local_changes.values()):
@@ -433,12 +433,11 @@ def _is_local(word: str) -> bool:
 def _change_local_keys(
     wanted: Mapping[str, Sequence[str]], table: KeyTable, problems: list[KeyProblem], *, kitty: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Return the customized keys of screen-specific actions, and report problems with them.
+    """Return the customized keys of screen-specific actions; add problems with them to *problems*.
 
-    At most one problem per entry is added to *problems*. *table* contains the keys of the global actions, which
-    cannot be assigned to other actions. If a new key is the default key of another action that is available at the
-    same time, it is removed from the other action. *kitty* is true if the terminal supports the Kitty keyboard
-    protocol.
+    *table* contains the keys of the global actions, which cannot be assigned to other actions. If a new key is the
+    default key of another action that is available at the same time, the other action loses it. *kitty* is true if the
+    terminal supports the Kitty keyboard protocol.
     """
     from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, describe_fixed_key, work_together
 
@@ -541,12 +540,13 @@ def _accept_all(
 def _move_taken_keys(
     table: dict[str, tuple[str, ...]], chosen: Mapping[str, str], entries: Mapping[str, str]
 ) -> Iterator[KeyProblem]:
-    """Remove default keys that the user has assigned to other actions.
+    """Remove default keys from actions if the user has assigned these keys to other actions.
 
-    Yields a problem for each affected action. *table* maps each action's name to its keys and is modified. *chosen*
-    maps each key from the settings to the name of its new action. *entries* maps the name of each such action to
-    the entry's name as the user wrote it. If an action in KEPT_KEYS would lose its last key, it keeps the key, and
-    the other action loses it.
+    Yields a problem for each affected action. If an action in KEPT_KEYS would lose its last key, it keeps the key, and
+    the new assignment is removed instead.
+
+    *table* maps each action's name to its keys and is modified. *chosen* maps each key from the settings to the name of
+    its new action. *entries* maps the name of each such action to the entry's name as the user wrote it.
     """
     for name, keys in list(table.items()):
         lost = [key for key in keys if chosen.get(key, name) != name]

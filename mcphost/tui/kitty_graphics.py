@@ -1,8 +1,8 @@
 """Images drawn with Kitty's graphics protocol.
 
-The pixels are sent once, and placeholder cells show them. These cells can be scrolled, clipped and covered like text.
-Each cell contains the protocol's placeholder character, with two combining marks that encode the cell's row and
-column in the image; the text color encodes the ID of the image. See
+The pixels of an image are sent once. The image appears in placeholder cells, which can be scrolled, clipped and covered
+like text. Each cell contains the protocol's placeholder character, with two combining marks that encode the cell's row
+and column in the image; the text color encodes the ID of the image. See
 https://sw.kovidgoyal.net/kitty/graphics-protocol/#unicode-placeholders.
 """
 

@@ -1,8 +1,8 @@
-"""Immediate release of a screen's previous layout, which would otherwise wait for the garbage collector.
+"""Patch that frees a screen's previous layout immediately instead of leaving it to the garbage collector.
 
 In Textual 8.2.8, the recursive function that places the widgets of a screen is part of a reference cycle, together with
-the map of all widgets that it fills. After each layout, the previous map was left to the garbage collector: several
-objects per widget, and three quarters of all garbage while the user paged through a long form.
+the map of all widgets that it fills. Without the patch, each layout leaves the previous map to the garbage collector:
+several objects per widget, and three quarters of all garbage while the user pages through a long form.
 """
 
 from collections.abc import Callable

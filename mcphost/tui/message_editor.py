@@ -1,4 +1,4 @@
-"""Editing of the message to the model in the user's external editor."""
+"""Action that opens the message to the model in the user's external editor."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast

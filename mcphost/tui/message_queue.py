@@ -17,8 +17,8 @@ MAX_QUEUED = 20
 class QueuedMessage:
     """A message that is waiting to be sent to the model.
 
-    If `is_steering` is true, it is sent with the next tool results; otherwise, it is sent after the current answer.
-    `is_for_new_model` is true if it was written during a switch to another model.
+    - `is_steering`: whether it is sent with the next tool results instead of after the current response.
+    - `is_for_new_model`: whether it was written during a switch to another model.
     """
 
     draft: Draft
@@ -94,11 +94,11 @@ class MessageQueue:
         return [QueueRow(one.draft.text, one.is_steering, bool(one.attachments)) for one in self._messages]
 
     def steer(self, send: "Callable[[str, Sequence[Part]], bool]", *, newest: bool = False) -> None:
-        """Pass the oldest message that the running answer has not received to *send*, with its attachments.
+        """Pass the oldest message that the running turn has not received to *send*, with its attachments.
 
-        *send* returns False if no answer is running. If *newest* is true, only the newest message is considered. A
-        message that *send* accepts is marked with `is_steering` and moves ahead of the unmarked messages. It remains in
-        the queue until `mark_delivered` is called.
+        *send* returns False if no turn is running. If it accepts the message, the message is marked with `is_steering`,
+        moves ahead of the unmarked messages, and remains in the queue until `mark_delivered` is called. If *newest* is
+        true, only the newest message is considered.
         """
         considered = self._messages[-1:] if newest else self._messages
         found = next((one for one in considered if not one.is_steering), None)

@@ -1,7 +1,4 @@
-"""Display of brief notices (Textual's notifications).
-
-A notice does not cover an open question, and it is removed when it is obsolete.
-"""
+"""Brief notices (Textual's notifications) that do not cover an open question and disappear once they are obsolete."""
 
 from time import monotonic, time
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
-"""Images drawn as Sixel graphics in place of placeholder cells in the terminal output.
+"""Images drawn as Sixel graphics: placeholder cells in the terminal output are replaced with parts of the image.
 
-A Sixel image stays where it was drawn, and disappears where text is written over it. Each row of cells is
-therefore a separate image, which is written again whenever that row is written. A sixel is a column of six
-pixels; a band of sixels is written once for each of its colors. See "Sixel Graphics" in the VT330/VT340
-Programmer Reference Manual, volume 2, chapter 14.
+A Sixel image stays where it was drawn, and disappears where text is written over it. Each row of cells is therefore a
+separate image, which is written again whenever that row is written. A sixel is a column of six pixels; a band of sixels
+is written once for each of its colors. See "Sixel Graphics" in the VT330/VT340 Programmer Reference Manual, volume 2,
+chapter 14.
 """
 
 import asyncio
@@ -128,8 +128,9 @@ class GraphicsTerminal(Protocol):
 class _Cell:
     """A placeholder cell found in the output.
 
-    `colors` are the colors of the cell, and `number` identifies an image. `row` and `column` are the position of
-    the cell in that image.
+    - `colors`: the colors of the cell.
+    - `number`: identifies the image.
+    - `row` and `column`: the position of the cell in the image.
     """
 
     def __init__(self, colors: str, row: str, column: str) -> None:

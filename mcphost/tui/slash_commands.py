@@ -1,6 +1,6 @@
-"""Execution of slash commands in the chat.
+"""Runner for the slash commands of the chat, both built-in and custom.
 
-Handles built-in and custom commands, and explains why an unknown command cannot be run.
+It also explains why an unknown command cannot be run.
 """
 
 from collections.abc import Callable, Iterable

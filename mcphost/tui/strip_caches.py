@@ -1,4 +1,4 @@
-"""Lazy creation of the caches of Textual's strips; a strip is a rendered part of a row.
+"""Patch that makes Textual create the caches of a strip on first use; a strip is a rendered part of a row.
 
 Textual 8.2.8 creates seven caches for each strip, most of which stay empty. A screen with a form has thousands of
 strips; their caches made up a quarter of the objects that the garbage collector traversed while the program waited.

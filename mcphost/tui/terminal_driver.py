@@ -115,10 +115,10 @@ class ReplyParser(XTermParser):
             yield from super().feed(passed)
 
     def _take_typed(self, data: str) -> tuple[str, str]:
-        """Split *data* after the code that begins a paste; return the typed part and the remaining part.
+        """Return the typed part of *data*, up to and including the code that begins a paste, and the remaining part.
 
-        The terminal's replies are removed from the typed part. An incomplete reply at its end is held back until more
-        input arrives.
+        The terminal's replies are removed from the typed part. If there is no such code, an incomplete reply at the end
+        of *data* is held back until more input arrives.
         """
         at = (self._passed + data).find(_PASTE_START)
         end = len(data) if at < 0 else at + len(_PASTE_START) - len(self._passed)
@@ -135,10 +135,11 @@ class ReplyParser(XTermParser):
         return text, ""
 
     def _take_pasted(self, data: str) -> tuple[str, str]:
-        """Split *data* after the code that ends the paste; return the pasted part and the remaining part.
+        """Return the pasted part of *data*, up to and including the code that ends the paste, and the remaining part.
 
-        If *data* ends with an incomplete end-of-paste code, that part is held back. Each escape character in the pasted
-        text is replaced with a visible mark, because Textual would mistake the text after it for key presses.
+        If *data* ends with a part of that code, this part is held back until more input arrives. Each escape character
+        in the pasted text is replaced with a visible mark, because Textual would mistake the text after it for key
+        presses.
         """
         text, mark, rest = data.partition(_PASTE_END)
         if mark:
@@ -300,10 +301,10 @@ class ResilientDriver(LinuxDriver):
             self._query(QUERY_BACKGROUND)
 
     async def ask_for_attributes(self) -> frozenset[int]:
-        """Return the terminal's device attributes, such as 4 for Sixel graphics.
+        """Return the terminal's device attributes, such as 4 for Sixel graphics, or an empty set if they are unknown.
 
-        Only the first call queries the terminal; it waits at most one second for the reply. Later calls wait only until
-        this second has passed. If no reply has arrived by then, the result is an empty set.
+        Only the first call queries the terminal. All calls wait for the reply, but not longer than one second after the
+        query.
         """
         if self._attributes is None:
             self._attributes = asyncio.get_running_loop().create_future()

@@ -1,7 +1,4 @@
-"""Choice of the method for drawing images.
-
-The methods are Kitty's graphics protocol, Sixel graphics, and half-block characters.
-"""
+"""Choice between Kitty's graphics protocol, Sixel graphics and half-block characters for drawing images."""
 
 import asyncio
 import os

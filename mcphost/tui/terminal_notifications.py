@@ -1,6 +1,6 @@
-"""Notifications while the terminal does not have the focus, and the window title.
+"""Notifications for a user who is not looking at the terminal, and the window title.
 
-The notifications are shown by the desktop or by the terminal.
+Notifications are shown by the desktop or by the terminal while the terminal does not have the focus.
 """
 
 import os

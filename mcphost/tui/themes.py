@@ -222,10 +222,10 @@ class ThemeOptions(NamedTuple):
 
 
 class ThemeChoice:
-    """The app's theme.
+    """The app's theme, which the user can preview and choose.
 
-    The user can preview and choose themes. The theme is reloaded when its file changes. If neither a chosen nor a
-    configured theme is set, or the theme is "auto", the default dark or light theme is used.
+    The theme is reloaded when its file changes. If neither a chosen nor a configured theme is set, or the theme is
+    "auto", the default dark or light theme is used.
     """
 
     def __init__(self, app: "App[Any]", options: ThemeOptions) -> None:

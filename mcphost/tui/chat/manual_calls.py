@@ -40,7 +40,7 @@ class ManualCall(NamedTuple):
 def make_result_attachment(call: ManualCall, text: str, target: str = "") -> "ResourcePart":
     """Return an attachment that describes a manual tool call and contains its result *text*.
 
-    For *target*, see `Message.servers`.
+    *target* is the digest of the server's program or URL at the time of the call; see `Message.servers`.
     """
     from mcphost.llm.messages import make_result_part
     from mcphost.serialization import dumps

@@ -1,6 +1,6 @@
-"""Tracking of model switches that are in progress.
+"""Counter of the model switches in progress.
 
-Messages that the user sends in the meantime wait until the switches have finished.
+Messages that the user sends in the meantime wait until all switches have ended.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable
 class ModelSwitches:
     """Counter of the model switches in progress.
 
-    A switch can take a while, because the model may first have to be looked up over the network. A message sent
-    during that time is intended for the new model, so it must not go to the old one.
+    A switch can take a while, because the model may have to be looked up over the network. A message sent during that
+    time is meant for the new model, so it must wait for it.
     """
 
     def __init__(self, on_end: Callable[[bool], None]) -> None:
         """Create a counter.
 
-        *on_end* is called when the last switch in progress has ended. Its argument is True if all switches since the
-        previous call of *on_end* succeeded.
+        *on_end* is called whenever the last switch in progress has ended. Its argument is True if all switches since
+        the previous such call have succeeded.
         """
         self._on_end = on_end
         self._count = 0

@@ -72,7 +72,7 @@ class ChatStatus:
         self._usage = sum(usages, self._usage)
 
     async def load_spending(self, host: "Host") -> None:
-        """Load the total cost of the open conversation, including branches that are no longer shown."""
+        """Load the total cost of the open conversation, including its branches other than the current one."""
         conversation = host.conversation.id
         try:
             total = (await host.spending.load_totals(conversation)).conversation.cost

@@ -59,8 +59,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     def __init__(self, field: Field, value: Any, *, missing: str = "", shows_values: bool = True) -> None:
         """Create a list with *value* selected; the text *missing* is shown while nothing is selected.
 
-        If *shows_values* is true, and an option's title differs from its value, both are shown. This is useful because
-        the value is sent, and a server may choose a misleading title.
+        If *shows_values* is true, an option's value is shown as well if it differs from the title, because the value is
+        sent, and a server may choose a misleading title.
         """
         super().__init__()
         self.field = field

@@ -320,8 +320,10 @@ def _describe_empty(field: Field) -> str:
 def format_value(field: Field, value: Any) -> str:
     """Return *value* as editable text.
 
-    The text is JSON, with these exceptions: a string stays unchanged unless *field* is a JSON field; a list of strings
-    becomes one line per string; None becomes "", and JSON_NULL becomes "null".
+    - None becomes "", and JSON_NULL becomes "null".
+    - A string stays unchanged, unless *field* is a JSON field.
+    - A list of strings becomes one line per string, if *field* is such a list.
+    - Any other value becomes JSON.
     """
     if value is None:
         return ""

@@ -454,10 +454,11 @@ class Form(Column):
         return max(page.estimated_height for page in self._pages) + (1 if len(self._pages) > 1 else 0)
 
     def process_key(self, key: str) -> bool:
-        """Handle a key that moves the focus out of the current field; return False for any other key.
+        """Handle a key that leaves the current field or shows another page; return False for any other key.
 
-        Page up and Page down show another page of the form or, if there is none, scroll the form, unless the field
-        itself scrolls. The focus moves before this returns, so that the next key goes to the newly focused field.
+        If there is no other page, Page up and Page down post PageKeyPressed, so that the form can be scrolled. They are
+        left to the field if it scrolls itself. The focus moves before this returns, so that the next key goes to the
+        newly focused field.
         """
         row = self.current_row
         if row is not None and key in _PAGE_KEYS and not row.field_widget.scrolls_pages:

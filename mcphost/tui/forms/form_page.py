@@ -18,8 +18,8 @@ _GROUP_FIELDS = 3
 class RowGroup(Column):
     """Rows of a page that are mounted and shown in one step.
 
-    Until its rows are shown, the group is blank and about as high as they will be. The other groups thus keep their
-    place, so that Textual need not draw them again.
+    Until then, the group is blank and about as high as its rows will be. The other groups therefore do not move, and
+    Textual need not draw them again.
     """
 
     def __init__(self, rows: tuple[FormRow, ...]) -> None:

@@ -116,8 +116,8 @@ def _quote_sentence(text: str) -> str:
 def _describe_range(low: int | None, high: int | None, what: str, count: Callable[[int], str]) -> str:
     """Return a range such as "2 to 5 characters" or "at least 2 characters", or "" if there is no limit.
 
-    A limit that is None does not exist; a lower limit of 0 is not mentioned. *what* is the noun for a range, such as
-    "characters". *count* formats a number together with its noun, such as "1 character".
+    *low* or *high* is None if there is no such limit; a lower limit of 0 is not mentioned. *what* is the noun for a
+    range, such as "characters". *count* formats a number together with its noun, such as "1 character".
     """
     if low and high is not None:
         return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else count(low)
@@ -363,9 +363,9 @@ class FormRow(Column):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Show an error from now on whenever the field is required but empty.
+        """Show an error from now on whenever the field is required but empty, because the user has left it.
 
-        This error is not shown until the user leaves the field or the form is validated.
+        Before that, this error is shown only if the form is validated.
         """
         self._is_validated = True
         self.update_note()

@@ -48,8 +48,8 @@ _FRAME_SECONDS = 1 / 30
 class BlockScrollView(ImmediateScrollView):
     """Scrollable view of blocks, the last of which may still be growing.
 
-    It stays scrolled to the end until the user scrolls up. `current_index` is the index of the current block, which a
-    bar marks while the view has the focus; subclasses move it.
+    It stays scrolled to the end until the user scrolls up. `current_index` is the index of the current block, on which
+    keys act. A bar marks this block while the view has the focus. Subclasses change the index.
     """
 
     ALLOW_SELECT = True

@@ -1,7 +1,7 @@
-"""Rendering of Markdown (CommonMark with tables and strikethrough).
+"""Renderer for Markdown (CommonMark with tables and strikethrough).
 
-HTML is shown as text. The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and
-the `<T>` in `Vec<T>`. The renderer of Rich also emits OSC 8 links.
+HTML is shown as text. The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and the `<T>`
+in `Vec<T>`. The renderer of Rich also emits OSC 8 links.
 """
 
 from collections.abc import Sequence
@@ -137,9 +137,10 @@ def render_markdown(
     """Render Markdown source for *width* columns.
 
     Tables and code may use the full width, other text at most PROSE_WIDTH columns. Tables are laid out here; other
-    content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text. If
-    *continues_code* is true, the text begins with the continuation of a code block, and this part of the code gets no
-    heading. If *is_linear* is true, the cells of each table row are listed on separate rows.
+    content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text.
+
+    If *continues_code* is true, the text begins inside a code block, and this part of the code gets no heading. If
+    *is_linear* is true, the cells of each table row are listed on separate rows.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):

@@ -123,10 +123,11 @@ def build_blocks(
 ) -> list[TranscriptBlock]:
     """Return the blocks for the messages of a stored conversation.
 
-    The cost of answers is shown if *show_costs* is true. Images in tool results and images that the user attached
-    are included if *can_draw_images* returns True; it is called only if there are such images. Each block in
-    *timed* is placed before the first message that is newer. *splitter* may leave a part of long texts for later; see
-    `build_markdown_blocks`.
+    - *can_draw_images* is called only if there are images in tool results or attached images. They are included if it
+      returns True.
+    - *show_costs*: whether to show the cost of responses.
+    - *timed*: other blocks, each of which is placed before the first message that is newer.
+    - *splitter* may leave a part of long texts for later; see `build_markdown_blocks`.
     """
     out: list[TranscriptBlock] = []
     waiting = deque(timed)

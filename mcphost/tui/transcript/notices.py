@@ -50,11 +50,10 @@ class SummarizingNotice:
 
 
 def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
-    """Return a notice that a summary replaces earlier messages in requests to the model.
+    """Return a notice that a summary replaces the first *messages* of the conversation in requests to the model.
 
-    *messages* is the number of messages that are replaced, counted from the beginning of the conversation; if it is
-    0, the notice states that the summary is no longer used. *sentences* is the number of sentences in the summary,
-    and *unknown* the number of those sentences without a known source.
+    If *messages* is 0, the notice states that the summary is no longer used. *sentences* is the number of sentences in
+    the summary. *unknown* is the number of sentences for which it is unknown which messages they summarize.
     """
     if not messages:
         return NoticeBlock("info", _("The model gets the messages themselves again."))
@@ -104,10 +103,7 @@ def build_unanswered_notice(messages: Sequence[Message], fill: Callable[[str], s
 
 
 class ResourceChangeNotices:
-    """Notices about changed resources.
-
-    For each resource, there is one notice in each turn, which counts the changes.
-    """
+    """Notices about changed resources; for each resource, one notice per turn, which counts the changes."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -118,11 +114,10 @@ class ResourceChangeNotices:
         self._shown.clear()
 
     def show(self, event: ResourceChanged, attached: UriIndex) -> None:
-        """Add a notice about the change, or update the notice about the same resource in this turn.
+        """Add a notice about the change, or increase the number of changes in this turn's notice about the resource.
 
-        An updated notice shows the number of changes. *attached* contains the URIs of the server's resources that the
-        user has attached; if the changed resource is one of them, a new notice has a hint that the attachment is
-        outdated.
+        *attached* contains the URIs of the server's resources that the user has attached. If the changed resource is
+        one of them, a new notice includes a hint that the attachment is outdated.
         """
         name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
         if event in self._shown:

@@ -98,11 +98,11 @@ class TranscriptPresenter:
         timed: "Sequence[TimedBlock]" = (),
         note: str = "",
     ) -> None:
-        """Replace the transcript's content with a stored conversation and the blocks in *timed*.
+        """Replace the transcript's content with a stored conversation.
 
-        Each of these blocks is placed according to its time. The newest messages are shown immediately; earlier ones
-        are added in the background. *on_part* is called with each part of the messages, the newest part first. *note*
-        is shown below the messages until the next turn.
+        The newest messages are shown immediately; earlier ones are added in the background. The blocks in *timed* are
+        placed among the messages according to their time. *on_part* is called with each part of the messages, the
+        newest part first. *note* is shown below the messages until the next turn.
         """
         from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, TimedBlocks, find_part
 

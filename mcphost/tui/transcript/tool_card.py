@@ -88,10 +88,11 @@ def render_progress_bar(share: float) -> str:
 
 
 class ToolCard(TranscriptBlock):
-    """Card that shows one tool call.
+    """Card that shows one tool call; call `invalidate` after setting an attribute directly.
 
-    Call `invalidate` after setting an attribute directly. `state` is a key of STATES. If the model sent invalid
-    arguments, `arguments` is None and `raw` is the text that the model sent.
+    - `state`: a key of STATES.
+    - `arguments`: the arguments of the call, or None if the model sent invalid arguments.
+    - `raw`: the text of invalid arguments, as the model sent it.
     """
 
     can_step = True

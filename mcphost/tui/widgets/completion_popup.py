@@ -39,15 +39,15 @@ SEARCHING = N_("Looking for files…")
 
 
 class CompletionItem(NamedTuple):
-    """An item of the completion popup.
+    """An item of the completion popup, which shows `title` and `detail`.
 
-    `kind` is the effect of choosing the item: run an action, open a prompt, attach a resource or file, fill in a
-    resource template and attach the result, insert text, or insert a value after a command. An item of the kind "alias"
-    runs an action, and is offered only if its title begins with the typed text.
-
-    `value` is the action name, prompt name, URI, URI template, path, text or command's value. `server` is the name of
-    the server that provides the prompt, resource or template, or "" if no server does. The popup shows `title` and
-    `detail`.
+    - `kind`: what happens when the user chooses the item. "action" runs an action, "prompt" opens a prompt, "resource"
+      and "file" attach one, and "template" asks for a resource template's variables and attaches the result. "text"
+      inserts text, and "value" inserts the value of a command. An "alias" runs an action as well, but is offered only
+      if its title begins with the typed text.
+    - `value`: depending on `kind`, the name of an action or prompt, a URI, a URI template, a path, or the text to
+      insert.
+    - `server`: the server that provides the prompt, resource or template, or "" for other kinds.
     """
 
     kind: Literal["action", "alias", "prompt", "resource", "template", "file", "text", "value"]
@@ -395,9 +395,9 @@ class CompletionPopup:
             self._composer.post_message(FileAttachRequested(offer.value, restore))
 
     def restore(self, mention: str, start: tuple[int, int], before: str) -> None:
-        """Insert a mention or path again because its file could not be attached.
+        """Insert *mention* at *start* again, because its file could not be attached.
 
-        Do nothing if the text *before* it has changed.
+        Do nothing if the line no longer begins with the text *before* it.
         """
         text_area = self._text_area()
         line = text_area.document.get_line(start[0]) if start[0] < text_area.document.line_count else None

@@ -49,9 +49,11 @@ def layout_pairs(
 ) -> Content:
     """Lay out name-value pairs within *width* cells, in two columns separated by *gap* cells.
 
-    Names and values must already be sanitized. *style* applies to values that are plain strings; for individual pairs,
-    *styles* overrides it by mapping the pair's index to a name style and a value style. A name that is too long for its
-    column is shown in rows above its value. *wrap_mark* precedes each row that continues a line of a value.
+    Names and values must already be sanitized. A name that is too long for its column is shown in rows above its value.
+
+    - *style* applies to values that are plain strings.
+    - *styles* maps the index of a pair to a name style and a value style, which replace the default styles.
+    - *wrap_mark* precedes each row that continues a line of a value.
     """
     names = [Content(name).cell_length for name, _ in pairs]
     column = min(_MAX_KEY_WIDTH, max(0, width - _MIN_VALUE_WIDTH), max(names, default=0))

@@ -39,14 +39,13 @@ _MAX_BACKTRACK = 8
 class RowIndex:
     """Index of the offsets at which the rows of a string begin when it is wrapped to *width* cells.
 
-    A row ends after a line feed, after the last space in the second half of the row, or otherwise when the row is
-    full. Every character belongs to a row; if a row breaks at a space, the space is at the end of that row. In
-    ASCII lines and sanitized text, the width of each row is computed exactly. Other lines may be wrapped too early,
-    because each of their characters is assumed to have the maximum width.
+    A row ends after a line feed. A longer line is broken after the last space in the second half of the row or, if
+    there is none, where the row is full. Every character belongs to a row, so that a space at which a line is broken
+    ends the row. In ASCII lines and sanitized text, the width of each row is computed exactly. Other lines may be
+    wrapped too early, because each of their characters is assumed to have the maximum width.
 
-    The text is processed in chunks of about 16,000 characters, and each chunk begins a new row. The index stores
-    the first row and the offset of each chunk; the rows within a chunk are computed when needed, and cached for 16
-    chunks.
+    The text is processed in chunks of about 16,000 characters, each of which begins a new row. The index stores the
+    first row and the offset of each chunk. The rows within a chunk are computed when needed, and cached for 16 chunks.
     """
 
     def __init__(self, text: str, width: int, *, is_cleaned: bool) -> None:
@@ -147,10 +146,10 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return a number of characters such that every line of *text* with at most this length fits in one row.
+    """Return the number of characters that a line of *text* may have without being wrapped at *width* cells.
 
-    *width* is the width of a row in cells. *is_cleaned* is true if *text* is sanitized; otherwise, sanitizing it row by
-    row may make the rows longer.
+    A shorter line never needs a second row. *is_cleaned* is true if *text* is sanitized; otherwise, sanitizing it row
+    by row may make the rows longer.
     """
     if not text.isascii():
         return width // _WIDEST_MARK
@@ -209,7 +208,7 @@ def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return a number of characters of an unsanitized line that always fit in a row of *width* cells.
+    """Return the number of characters of an unsanitized line that fit in a row of *width* cells in any case.
 
     They fit even after the row has been sanitized.
     """
@@ -327,9 +326,10 @@ class LongText(ImmediateScrollView, can_focus=True):
             self.run_worker(partial(self._highlight, self._display_text, language), group="colors", exclusive=True)
 
     def append(self, text: str, headings: Sequence[int] = ()) -> None:
-        """Append sanitized *text* and keep the scroll position; every row except *headings* has a bar before it.
+        """Append sanitized *text* and keep the scroll position.
 
-        *headings* are offsets in *text*. The view must be empty or contain only appended text.
+        *headings* are the offsets of headings in *text*; every other row has a bar before it. Use this method only if
+        the view is empty or all of its text was appended.
         """
         start = len(self._display_text)
         self._has_bars = self._is_cleaned = True
@@ -507,9 +507,9 @@ def _end_of(span: Span) -> int:
 def prepare_text(text: str) -> tuple[str, bool]:
     """Sanitize *text* unless it is too long; return the text and whether it was sanitized.
 
-    Text that is too long, or in which too many characters must be replaced, is returned unchanged, and the caller
-    must sanitize it row by row. Rows of such text may be wrapped too early: a replacement can depend on neighboring
-    characters, so only the maximum width of a row is known.
+    Text that is too long, or in which too many characters must be replaced, is returned unchanged, and the caller must
+    sanitize it row by row. Such rows may be wrapped too early, because only their maximum width is known in advance:
+    the replacement of a character can depend on its neighbors.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)

@@ -61,9 +61,9 @@ class DrawnApart:
 class ScreenLifecycle(DrawnApart, StyledOnce):
     """Mixin that makes a closed screen ignore late callbacks, and NoMatches errors in its workers.
 
-    Textual raises NoMatches if a widget is missing. Put it before Screen in the list of base classes. It is
-    deliberately not a DOMNode: Textual takes the default CSS from the first base class that is a DOMNode, and a
-    screen without the CSS of Screen has no background.
+    Textual raises NoMatches if a widget is missing, as all widgets of a closed screen are. Put the mixin before Screen
+    in the list of base classes. It is deliberately not a DOMNode: Textual takes the default CSS from the first base
+    class that is a DOMNode, and a screen without the CSS of Screen has no background.
     """
 
     @property

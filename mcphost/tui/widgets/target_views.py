@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 class TargetOption(Option):
     """Row of a TargetList; the text of the row ends with a server's target.
 
-    *width* is the width of the complete row in terminal cells. In a narrower list, the end of the row is cut off.
+    *width* is the width of the text in terminal cells. If the list is narrower, the end of the target is cut off.
     """
 
     def __init__(self, content: Content, width: int) -> None:

@@ -48,8 +48,8 @@ async def wait_for_typed_text(*fields: Widget) -> None:
 def make_compact(widget: Input | TextArea) -> None:
     """Remove the border of an input that was just created.
 
-    This is faster than passing `compact=True` to Textual's inputs, which matches the widget against all style
-    rules. That takes 3 milliseconds for a text area, and happens again when the input is mounted.
+    This is faster than Textual's `compact=True`, which immediately matches the widget against all style rules, although
+    this is repeated when the input is mounted. It takes 3 milliseconds for a text area.
     """
     widget.add_class("-textual-compact", update=False)
     widget.set_reactive(Input.compact if isinstance(widget, Input) else TextArea.compact, True)  # pyright: ignore[reportArgumentType]
@@ -58,7 +58,7 @@ def make_compact(widget: Input | TextArea) -> None:
 class OrderedInput(StyledOnMount, Input, inherit_component_classes=False):
     """Input that handles letters and editing keys such as Backspace in the order of the key presses.
 
-    It shows no suggestions, so the component class for suggestions is omitted.
+    It shows no suggestions, so it lacks the component class for these.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"input--cursor", "input--placeholder", "input--selection"}
@@ -79,8 +79,8 @@ class OrderedInput(StyledOnMount, Input, inherit_component_classes=False):
 class OrderedTextArea(StyledOnMount, TextArea, inherit_component_classes=False):
     """TextArea that handles letters and editing keys such as Backspace in the order of the key presses.
 
-    It has no line numbers and shows no suggestions, so the component classes for these are omitted. Subclasses that do
-    not highlight the cursor's line use PLAIN_COMPONENTS.
+    It has no line numbers and shows no suggestions, so it lacks the component classes for these. A subclass that does
+    not highlight the cursor's line should use PLAIN_COMPONENTS.
     """
 
     PLAIN_COMPONENTS: ClassVar[set[str]] = {
@@ -102,10 +102,10 @@ class OrderedTextArea(StyledOnMount, TextArea, inherit_component_classes=False):
         self.cursor_blink = not is_reader(self)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll to the cursor, unless the line that the cursor was on has just been removed by an undo.
+        """Scroll to the cursor, unless an undo has just removed the line that the cursor was on.
 
-        Textual 8.2.8 changes the text before it moves the cursor. If a scrollbar appears in between, scrolling would
-        look up a line that no longer exists and raise ValueError. Textual scrolls again once the cursor has moved.
+        Textual 8.2.8 changes the text first and moves the cursor afterwards. If a scrollbar appears in between,
+        scrolling would look up the removed line and raise ValueError. Textual scrolls again once the cursor has moved.
         """
         if self.cursor_location[0] >= self.document.line_count:
             return Offset()
