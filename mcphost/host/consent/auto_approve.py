@@ -49,12 +49,12 @@ _Key = tuple[str, str, str, str, str]
 class AutoApproval:
     """Auto-approve mode for selected tools that their servers declare read-only.
 
-    A tool is covered only while its definition is unchanged. For all other calls, the user is asked as usual, and
-    the rules in `consent.never` still apply. The mode ends when its budget is used up, another conversation is
-    opened, or `stop` is called.
+    A selected tool is covered only while its definition, its server's command or URL and the account are unchanged. For
+    all other calls, the user is asked as usual, and the rules in `consent.never` still apply.
 
-    When the mode ends, the user is asked about calls that it approved and that have not been sent yet. There is one
-    exception: if the mode ends because the maximum number of calls is reached, these calls are sent without asking.
+    The mode ends when its budget is used up, when another conversation is opened, or when `stop` is called. The user is
+    then asked about calls that the mode approved but that were not sent yet. Only if the mode ends because the maximum
+    number of calls is reached are these calls sent without asking.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class AutoApproval:
         return self._switch_off(why, who=who)
 
     def _switch_off(self, why: str, *, who: str = "mcphost") -> bool:
-        """End the mode without withdrawing approvals that it gave; return whether it was on.
+        """End the mode, but let calls that it has approved be sent; return whether the mode was on.
 
         See `stop` for *why* and *who*.
         """
@@ -168,10 +168,10 @@ class AutoApproval:
     def approve(self, subject: "ToolIdentity", arguments: dict[str, Any]) -> int:
         """Approve a call to the tool *subject* if the mode covers it, and deduct the call from the budget.
 
-        A call in the background is covered only if it belongs to the conversation in which the mode was started.
+        The call must belong to the conversation in which the mode was started, even if it runs in the background.
 
-        Returns the number of the current period of the mode, to be passed to `may_send`, or 0 if the call is
-        not approved. A new period begins each time the mode is started.
+        Returns 0 if the call is not approved. Otherwise, returns the number of the current period, which the caller
+        passes to `may_send` before sending the call. Each start of the mode begins a new period.
         """
         del arguments  # any arguments are allowed; never-rules were checked before
         is_here = self._conversation.for_call.conversation is self._bound_conversation

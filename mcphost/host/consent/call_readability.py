@@ -31,9 +31,10 @@ _OTHER_ZERO_WIDTH = ((0x1160, 0x11FF), (0xD7B0, 0xD7FF), (0x1F3FB, 0x1F3FF))
 class CallReadability(NamedTuple):
     """Properties of a call's arguments that could mislead a person reading them.
 
-    `is_checked` is False if the arguments are too large to be searched completely for hidden characters;
-    `has_hidden_characters` is then True. `has_unusual_names` is True if the name of an argument could be mistaken
-    for another name or for a label from mcphost.
+    - `is_checked`: whether the arguments were small enough to be searched completely for hidden characters.
+    - `has_hidden_characters`: whether hidden characters were found; also True if `is_checked` is False.
+    - `has_unusual_names`: whether the name of an argument could be mistaken for another name or for a label that
+      mcphost shows.
     """
 
     has_hidden_characters: bool
@@ -49,10 +50,10 @@ def check_arguments(arguments: dict[str, Any], original: dict[str, Any] | None =
 
 
 def once_only_reason(server: str, tool: str, arguments: CallReadability) -> str:
-    """Return the reason why a call can be allowed only once, or "" if it can be allowed for longer.
+    """Return why a call can be allowed only once, or "" if the user may also allow later calls.
 
-    A call that cannot be read reliably must not be allowed for longer, because the user cannot tell what such a
-    permission would cover. The reason is an untranslated phrase.
+    If a call cannot be read reliably, the user cannot tell which later calls a permission would cover. The reason is
+    returned as an untranslated phrase.
     """
     if arguments.has_hidden_characters or has_hidden_characters(tool) or has_hidden_characters(server):
         if not arguments.is_checked:

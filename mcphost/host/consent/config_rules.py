@@ -23,7 +23,8 @@ class ConfigRules:
     def forbid(self, rules: Iterable[Rule]) -> None:
         """Add rules to `never`.
 
-        An added rule replaces an existing one that is identical or has fewer servers in its "from" conditions.
+        An existing rule is removed if an added rule is identical, or differs only by naming more servers in its "from"
+        conditions.
         """
         added, wider = tuple(rules), dict[tuple[Hashable, Value | None], list[Rule]]()
         for rule in added:
@@ -35,8 +36,8 @@ class ConfigRules:
 def _places(rule: Rule) -> list[tuple[Hashable, Value | None]]:
     """Return the keys under which `forbid` indexes a rule.
 
-    If one rule replaces another, its keys include all keys of the other. `forbid` can therefore find the rules to
-    replace without comparing every pair of rules, which would take seconds for thousands of rules.
+    If one rule replaces another, its keys include all keys of the other. `forbid` therefore needs to compare only rules
+    that share a key. Comparing every pair of rules would take seconds for thousands of rules.
     """
     key = (
         replace(rule, conditions=(), written=""),
@@ -51,9 +52,9 @@ def _places(rule: Rule) -> list[tuple[Hashable, Value | None]]:
 
 
 def _is_replaced(rule: Rule, wider: Mapping[tuple[Hashable, Value | None], Sequence[Rule]]) -> bool:
-    """Return whether *wider* contains *rule*, or the same rule with more servers in its "from" conditions.
+    """Return whether an added rule replaces *rule*; see `ConfigRules.forbid`.
 
-    *wider* maps the keys returned by `_places` to rules.
+    *wider* contains the added rules, indexed by the keys that `_places` returns.
     """
     candidates = min((wider.get(place, ()) for place in _places(rule)), key=len)
     return any(_has_origins_of(one, rule) for one in candidates)

@@ -30,9 +30,9 @@ from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 class ToolIdentity(Struct, frozen=True, kw_only=True):
     """The identity to which a grant is bound: tool, server and account, with digests of the tool and the server.
 
-    `server_tools` contains the definitions of all tools that the server currently offers, keyed by name. A rule that
-    covers several tools is limited to these, because the user has not seen tools added later. `is_read_only_trusted`
-    means that the server declares the tool read-only and the user trusts the server's annotations.
+    - `server_tools`: the definitions of all tools that the server currently offers, by name. A grant for several tools
+      is limited to these, because the user has not seen tools added later.
+    - `is_read_only_trusted`: whether the server declares the tool read-only and the user trusts its annotations.
     """
 
     server: str
@@ -102,9 +102,9 @@ SERVER_CHANGED = "its server is now started or reached in another way"
 class ToolHistory(Struct, frozen=True):
     """Information about whether the user has allowed a tool before, shown in the consent prompt.
 
-    `first_use` means that no call to the tool was allowed in this session and no grant exists for it. `changed`
-    means that grants exist, but only for other definitions of the tool. `server_changed` means that grants exist,
-    but all of them were made when the server had another command or URL.
+    - `first_use`: no call to the tool was allowed in this session, and no grant exists for it.
+    - `changed`: grants exist, but only for other definitions of the tool.
+    - `server_changed`: grants exist, but all were made when the server had another command or URL.
     """
 
     first_use: bool
@@ -176,11 +176,11 @@ class ActiveGrants:
         self._revoked_ids.add(grant_id)
 
     async def find_end(self, grant_id: str, server: str) -> GrantEnd | None:
-        """Return the reason why the grant with this id no longer allows calls to *server*, or None if it still does.
+        """Return why the grant with this id no longer allows calls to *server*, or None if it still does.
 
-        The result is "revoked" for a revoked grant, and "ended" for a grant that has expired, is suspended, or belongs
-        to an earlier session. While the store cannot be read, stored grants count as revoked. If the id is "", the
-        result is None. The state is evaluated after the last `await`, so it is current when this method returns.
+        The result is "revoked" if the grant was revoked, or if it is stored and the store cannot be read. It is "ended"
+        if the grant has expired, is suspended, or belongs to an earlier session. It is None if the id is "". Nothing is
+        awaited after the check, so the result is up to date when this method returns.
         """
         if not grant_id:
             return None
@@ -401,8 +401,9 @@ GrantState = Literal["counts", "elsewhere", "suspended"]
 class GrantStatus(Struct, frozen=True):
     """A grant and its current state; `why` is the reason if the grant does not apply.
 
-    `state` is "counts" if the grant applies. It is "elsewhere" if the grant is for another conversation, folder,
-    account or server, and "suspended" if the user must grant it again.
+    - "counts": the grant applies.
+    - "elsewhere": it is for another conversation, folder or account, or its server is removed or changed.
+    - "suspended": the user must grant it again.
     """
 
     grant: Grant
@@ -496,11 +497,11 @@ class GrantRegistry:
     async def revoke(self, id_prefix: str, *, who: str = "person") -> Grant | FolderAnswer | ChangeAcceptance:
         """Revoke and return the grant whose id begins with this prefix; *who* is recorded in the audit log.
 
-        A stored grant is revoked for every running mcphost process. The prefix can also match a stored answer about
-        sharing a folder, or a decision to accept a server's changes; it is then revoked, and the user is asked again.
+        A stored grant is revoked for every running mcphost process. If the prefix matches a stored answer about sharing
+        a folder, or a decision to accept a server's changes, this is revoked instead, and the user is asked again.
 
-        The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises UsageError
-        if no grant or more than one has this prefix, and StoreError.
+        A failing audit log does not prevent the revocation, which is recorded afterwards. Raises UsageError if no grant
+        or more than one has this prefix, and StoreError.
         """
         if id_prefix.startswith("r"):
             answer = await self._folder_answers.revoke(id_prefix)

@@ -58,5 +58,5 @@ class LateGrants:
         return grants
 
     async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Let the grants of an accepted tool apply to its new definition; see `ActiveGrants.carry_over`."""
+        """Transfer a tool's grants to its new definition, which the user accepted; see `ActiveGrants.carry_over`."""
         await self.active_grants.carry_over(server, server_digest, tool, before, after)

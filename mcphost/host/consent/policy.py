@@ -25,14 +25,22 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 
 
 class Approval(Struct, frozen=True):
-    """Permission for a tool call with these arguments; `source` says what allowed it.
+    """Permission for a tool call with these arguments.
 
-    `source` is "once", "session" or "always" for the user's choice in the consent prompt; "session" is also used
-    for an earlier choice in this session. It is "rule" for an allow-rule from the command line, "grant" for a
-    stored rule, "claim" for a trusted server's declaration that the tool is read-only, "autonomy" for auto-approve
-    mode, "user" for a call that the user makes, and "page" for a call that a server's page makes. `grant_id`
-    is the id of the grant, "" if there is none. `origins` are the parts of the arguments that came from other
-    servers or from files. `auto_period` is the period of auto-approve mode, 0 if there is none.
+    `source` is what allowed the call:
+
+    - "once", "session" or "always": the user's choice in the consent prompt
+    - "session": also an earlier such choice in this session
+    - "grant": a stored grant, or a rule that the user created in the consent prompt
+    - "rule": an allow-rule from the command line
+    - "claim": the tool's server, which the user trusts, declares the tool read-only
+    - "autonomy": auto-approve mode
+    - "user": the user made the call
+    - "page": a server's page made the call
+
+    `grant_id` is the id of the grant that allowed the call, "" for none. `origins` are the parts of the arguments that
+    came from other servers or from files. `auto_period` is the period of auto-approve mode (see
+    `AutoApproval.approve`), 0 for none.
     """
 
     source: str
@@ -71,7 +79,8 @@ async def _find_no_origins(server: str, arguments: dict[str, Any]) -> ArgumentOr
 class ConsentPolicy:
     """Policy that allows or denies tool calls.
 
-    A grant that the user creates also allows other calls that it covers and whose consent prompts are still open.
+    When the user creates a grant, other calls that it covers are also allowed, and their open consent prompts are
+    withdrawn.
     """
 
     def __init__(
@@ -106,10 +115,11 @@ class ConsentPolicy:
     ) -> Approval | Deny:
         """Allow or deny a tool call; ask the user if no rule or grant applies.
 
-        Cancellation withdraws the consent prompt. *make_question* creates this prompt from the tool's history.
-        *has_changed* means that the tool's definition changed after this call was approved. *is_valid* checks arguments
-        that the user edited; if they are invalid, a rule that the user created in the prompt is not stored. If
-        *may_auto_approve* is false, auto-approve mode does not apply.
+        *make_question* creates the consent prompt from the tool's history; cancellation withdraws it. *has_changed*
+        means that the tool's definition changed after an approval, so only a grant for the new one avoids the prompt.
+
+        If *is_valid* rejects arguments that the user edited, the call is approved once, without storing a rule that the
+        user created; the caller must report the error. *may_auto_approve* permits auto-approve mode.
         """
         origins = await self._find_origins(identity.server, arguments)
         origins = replace(origins, must_be_named=self._matcher.asks_about_origins)
@@ -188,10 +198,10 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """Allow the call as the user decided, or deny it if a never-rule covers it.
+        """Allow the call once or with a new rule, as the user answered, with the arguments as the user edited them.
 
-        The arguments may have been edited by the user. They are checked with *is_valid* before a rule that the user
-        created is stored; if they are invalid, the rule is not stored.
+        The call is denied if a never-rule covers it, or if the new rule does not. If *is_valid* rejects edited
+        arguments, the new rule is not stored, and the call is approved once; the caller reports the error.
         """
         identity = waiting.identity
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
@@ -312,10 +322,11 @@ class ConsentPolicy:
     async def check_reuse(
         self, identity: ToolIdentity, arguments: dict[str, Any], *, call: str, recorded_call: str
     ) -> Deny | None:
-        """Check that *call* may reuse the result of *recorded_call*, which was allowed, and record the reuse.
+        """Check whether a call may reuse the result of an earlier call, and record the reuse in the audit log.
 
-        Returns None if the result may be reused. Returns a denial if a never-rule covers the call now, or if the audit
-        log cannot record the reuse.
+        *call* is the id of the call, and *recorded_call* the id of the earlier one, which was allowed. Returns None if
+        the result may be reused. Returns a denial if a never-rule covers the call now, or if the audit log cannot
+        record the reuse.
         """
         origins = await self._find_origins(identity.server, arguments)
         subject = _audit_subject(identity, arguments, origins, call)

@@ -48,10 +48,10 @@ class _AmbiguousPath(Exception):
 def check_containment(value: str, folder: str, working_directory: str) -> Containment:
     """Return whether the path *value*, relative to *working_directory*, is *folder* or inside it.
 
-    The result is "inside", "outside" or "unsure". Because programs differ, symbolic links are followed both before
-    and after `..` is removed: some programs take `link/../x` as a path next to the link, others as a path next to
-    the link's target. If a path does not exist, its existing parents are used. Reads the file system, so it may
-    block; never raises.
+    The result is "inside", "outside" or "unsure". Programs may resolve a path differently: some take `link/../x` as a
+    path next to the link, others as a path next to the link's target. The result is therefore "unsure" if `..` leads to
+    different results before and after symbolic links are followed. If a path does not exist, its existing parents are
+    used. Reads the file system, so it may block; never raises.
     """
     if not value or len(value) > PATH_LIMIT:
         return "unsure"
@@ -104,11 +104,11 @@ def _split_paths(text: str) -> list[str]:
 
 
 def _find_paths_in_words(value: str, working_directory: str) -> list[str]:
-    """Return the paths that a server reads if it splits *value* at white space, as a shell does.
+    """Return the paths that a server would read if it split *value* at white space, as a shell does.
 
-    File names with spaces are common, so a word is considered only if it exists or contains `..`. In `x link`, for
-    example, the word `link` may be a symbolic link; in `x/y a/../../z`, the second word alone leads to a higher
-    folder than the whole text. Raises _AmbiguousPath if there are more than 50 words.
+    A word is included only if it exists as a path or contains `..`, because file names with spaces are common. In `x
+    link`, for example, the word `link` may be a symbolic link; in `x/y a/../../z`, the second word alone leads to a
+    higher folder than the whole text. Raises _AmbiguousPath if there are more than 50 words.
     """
     first, *others = value.split()
     if len(others) >= _MAX_PARTS:
@@ -248,7 +248,7 @@ class RuleMatcher:
 
     @property
     def asks_about_origins(self) -> bool:
-        """Whether permissions must name the servers that arguments were copied from."""
+        """Whether a call with text from another server is allowed only by a rule that names this server."""
         return self._settings is not None and self._settings.consent.origins == "ask"
 
     async def allows(self, rule: Rule, call: RuleInput) -> bool:
@@ -258,7 +258,8 @@ class RuleMatcher:
     def allows_origins(self, origins: ArgumentOrigins, rule: Rule | None = None) -> bool:
         """Return whether a call may run without asking the user, considering only the origins of its arguments.
 
-        *rule* is the rule that covers the call, if any; it must name each server that the arguments were copied from.
+        *rule* is the rule that covers the call, None for none. If origins matter (see `asks_about_origins`), the rule
+        must name each server from which the arguments were copied.
         """
         if not (self.asks_about_origins or origins.must_be_named):
             return True
@@ -344,9 +345,9 @@ def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tupl
 
 
 def _match_origins(condition: Condition, origins: ArgumentOrigins) -> RuleMatch:
-    """Return whether the arguments contain text from one of the servers named in *condition*.
+    """Return "yes" if the arguments contain text from one of the servers named in *condition*, else "no".
 
-    For the operator "never-from", return whether they contain none. The result is "unsure" if not all text from these
+    For the operator "never-from", these two results are swapped. The result is "unsure" if not all text from these
     servers could be compared, or if one of the servers may be the origin under another name.
     """
     named = {str(value) for value in condition.values}
@@ -389,12 +390,14 @@ def _has_similar_name(
 ) -> bool:
     """Return whether a server may mistake another member for the argument at *path*.
 
-    This is possible in three cases. The member's name is similar (`Path`, `path[]`, or `path` with an invisible
-    character). The path is divided into names differently: `options.depth` is one name, or one name is written as
-    several nested objects. The member is a prototype from which JavaScript objects inherit members.
+    This is possible in three cases:
 
-    *wanted* is the part of the argument's normalized name that belongs to *members* and the objects in it. Raises
-    UnclearNameError if the names are too long to be compared.
+    - A member has a similar name, such as `Path`, `path[]`, or `path` with an invisible character.
+    - The same path is divided differently, such as `options.depth` as a single name, or one name as nested objects.
+    - A member is a prototype from which JavaScript objects inherit members.
+
+    *path* is the path within *members*, and *wanted* is the part of the normalized path that is still to be found
+    there. Raises UnclearNameError if the names are too long to be compared.
     """
     if depth > _MAX_DEPTH:
         return True
