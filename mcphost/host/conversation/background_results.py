@@ -38,8 +38,8 @@ def make_result_message(part: ToolReturnPart) -> Message:
 def find_failure(part: ResourcePart) -> str:
     """Return the outcome of a background call that failed, was declined or was stopped, such as "failed".
 
-    *part* is the part of a message that contains the call's result. Returns "" if the call succeeded or its result
-    is lost. Only the sentence that mcphost wrote before the result is examined.
+    *part* is the message part with the call's result. The outcome is read from the sentence that mcphost wrote before
+    the result, never from the result itself. Returns "" if the call succeeded or its result is lost.
     """
     head = _INTRODUCTION.format(id=part.use_id, tool=part.source, outcome="")
     outcome = part.text.removeprefix(head).split(".", 1)[0] if part.text.startswith(head) else ""

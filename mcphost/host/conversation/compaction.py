@@ -163,13 +163,13 @@ class Compactor:
     ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
-        *overflow* is the model's error if it rejected the request as too long, else None. *turn* is the id of the turn
-        to which the cost of the summary is added. If `mode` in the settings is "never", nothing is summarized; if it is
-        "ask", the user is asked first. A failure is reported to the user as a notice, and nothing is changed.
+        *overflow* is the error with which the model rejected the request, None if it was not sent. *turn* is the id of
+        the turn to which the cost of the summary is added. With `[compaction] mode = "ask"`, the user is asked first;
+        with "never", nothing is summarized. A failure is reported to the user as a notice, and nothing is changed.
 
-        Nothing is summarized if the request would still not fit into the window, or if the summary would not be shorter
-        than the messages. If the last user message alone is larger than the window, the user is notified, unless
-        *overflow* is given; `explain_overflow` then adds this to the error.
+        Nothing is summarized if the request would still not fit into the window, if the summary would not be shorter
+        than the messages, or if the last user message alone is larger than the window. In the last case, the user is
+        notified, unless *overflow* is given; call `explain_overflow` to add this information to the error.
         """
         model = self._model_selection.model
         if model is None:
@@ -194,7 +194,10 @@ class Compactor:
             return CompactionResult()
 
     def explain_overflow(self, request: ModelRequest, overflow: ModelError) -> ModelError:
-        """Return *overflow*, the model's rejection of *request*; replace its hint if no summary can help."""
+        """Return *overflow*, the error for a request that is too long, with a better hint if no summary can help.
+
+        The hint states what is too large. If a summary can make *request* fit, the error is returned unchanged.
+        """
         model, conversation = self._model_selection.model, self._active.current
         if model is None:
             return overflow

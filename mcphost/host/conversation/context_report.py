@@ -43,10 +43,12 @@ class ContextTool(Struct, frozen=True):
 class ContextReport(Struct, frozen=True, kw_only=True):
     """The estimated contents of the next model request.
 
-    `window` is the context window in tokens; if `is_assumed` is true, the model's window is unknown, and this is an
-    assumed size. `counted` is the provider's token count for the last request and its response, 0 if there is none.
-    `tools` is sorted by size, largest definition first. `shortened` is the number of shortened results, and
-    `summarized` is the number of messages that a summary replaces.
+    - `window`: the size of the model's context window in tokens, or an assumed size.
+    - `is_assumed`: whether `window` is assumed, because the size is unknown.
+    - `counted`: the provider's token count for the last request and its response; 0 if there is none.
+    - `tools`: the tools, largest definition first.
+    - `shortened`: the number of tool results that the request contains in shortened form.
+    - `summarized`: the number of messages that a summary replaces.
     """
 
     window: int

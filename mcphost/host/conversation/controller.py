@@ -66,7 +66,7 @@ class _Work:
         self._scope: anyio.CancelScope | None = None
 
     def stop(self) -> None:
-        """Cancel the current stoppable block, and each later one at its first `await`."""
+        """Cancel the running `stoppable` block, if any; each later block is cancelled at its first `await`."""
         self._is_stopped = True
         if self._scope is not None:
             self._scope.cancel()
@@ -168,10 +168,11 @@ class ConversationController:
         return self._active.page_contexts
 
     def start_manual_call(self) -> "AddManualCallFn":
-        """Return a function that saves a finished manual call, and its page, with the conversation that is open now.
+        """Return a function that saves a call made by the user, and its page, in the conversation that is open now.
 
-        The function uses this conversation even if another one has been opened since, and returns the conversation's
-        id. The host saves the call in the background. The call is not sent to the model.
+        Pass the finished call to the function; it returns the conversation's id, and the host saves the call in the
+        background. The call is saved in this conversation even if another one is opened in the meantime. It is not sent
+        to the model.
         """
         return self._active.start_manual_call()
 
@@ -257,8 +258,10 @@ class ConversationController:
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
         """Let the selected model answer the last user message again; the earlier answer is kept as a branch.
 
-        A message that mcphost wrote, such as the request to continue an answer, is part of the earlier answer. If
-        *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
+        The last user message is the last one that the user wrote. Messages that mcphost wrote, such as the request to
+        continue an answer, are part of the earlier answer.
+
+        If *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
         calls; otherwise all tools are called again. Raises UsageError if there is no user message, a message is
         unsaved, a turn is already running, or the host is not open. Raises StoreError if the branch cannot be stored.
         """

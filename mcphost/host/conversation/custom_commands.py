@@ -48,7 +48,7 @@ class CustomCommands:
     async def list_files(self) -> tuple[ProjectFileStatus, ...]:
         """Return the project's command files that the user has approved or declined. Raises StoreError.
 
-        Files whose earlier content was approved permanently are also included.
+        This includes files that have changed since the user approved them permanently.
         """
         await self.refresh()
         files = [one.text for one in self.commands if not one.text.is_own]

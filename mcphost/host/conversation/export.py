@@ -1,8 +1,7 @@
 """Export of conversations as Markdown, JSON or one HTML page without scripts; all text is sanitized or escaped.
 
-The JSON form is complete: `messages` contains the messages in the form in which they are stored, so that programs
-can read them back. Tool calls that the user made without the model are included, and marked as not sent to the
-model.
+The JSON format is complete: `messages` contains the messages as they are stored, so that programs can read them back.
+Tool calls that the user made without the model are included, and marked as not sent to the model.
 """
 
 import base64

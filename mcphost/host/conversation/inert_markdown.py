@@ -74,9 +74,8 @@ class _Converter:
     def _add_code(self, line: str) -> bool:
         """Add a line to the open code block; return False if the line is not part of it.
 
-        If the block is indented, it ends at a line with less indentation. Whether a closing fence with more indentation
-        ends the block depends on the surrounding list. Such a fence is therefore written with the block's own
-        indentation.
+        An indented block also ends at a line with less indentation. A closing fence is written with the indentation of
+        the block: with more indentation, whether it closes the block would depend on the surrounding list.
         """
         content = line.strip(_BLANKS)
         if self._indent and content:
@@ -100,7 +99,7 @@ class _Converter:
     def _add_indented_code(self, line: str) -> bool:
         """Add a line to an indented code block, or start one; return False if the line is not part of one.
 
-        In a list, the same indentation may belong to the text of an item, so nothing there is taken for code.
+        No block is started in a list, where the indentation may belong to the text of an item.
         """
         expanded = _expand_indentation(line)
         is_blank = not expanded.strip()

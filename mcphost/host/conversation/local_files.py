@@ -242,7 +242,7 @@ def identify_binary(body: bytes) -> str:
 
 
 def _is_damaged(mime_type: str, body: bytes) -> bool:
-    """Return whether an image has no size, or is a PNG image without its last chunk, so that its end is missing."""
+    """Return whether an image has no size, or is a PNG file that is cut off before its last chunk."""
     image = identify_image(body)
     if image is None:
         return False
@@ -317,7 +317,7 @@ def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) 
 class _TextHead:
     """The beginning of a text that is being read.
 
-    Text is collected until it is slightly longer than an attachment may be, which shows that it must be truncated.
+    It may become slightly longer than an attachment may be, so that `encode` shows whether text must be truncated.
     """
 
     def __init__(self) -> None:

@@ -71,8 +71,7 @@ class ResultShortening:
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages with shortened tool results.
 
-        A message is shortened in the same way each time, until `advance` makes its results old or another model is
-        selected.
+        Repeated calls shorten a message in the same way, until `advance` selects more old results or the model changes.
         """
         name: str = self._model_selection.config.name
         if name != self._model:
@@ -130,9 +129,11 @@ class ResultShortening:
     def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
         """Plan which old results to shorten next, oldest first, to save *target* tokens.
 
-        If *target* is 0, all results except the last ones are shortened. Returns a tuple of three numbers: how many
-        messages at the beginning then have shortened results, how many results are shortened next, and how many tokens
-        this saves.
+        If *target* is 0, all results except the last ones are shortened. Returns a tuple of three numbers:
+
+        - how many messages at the beginning have shortened results afterwards
+        - how many results are newly shortened
+        - how many tokens this saves
         """
         messages = conversation.messages
         count, results, saved = self._old_count, 0, 0

@@ -28,7 +28,10 @@ class ConversationBranches:
     def __init__(
         self, active: ActiveConversation, store: ConversationStore, on_copied: Callable[[], None] = lambda: None
     ) -> None:
-        """Create the operations on *active*; *on_copied* is called after a copy was stored and opened."""
+        """Create the branch operations of the open conversation.
+
+        *on_copied* is called after a copy was stored and opened.
+        """
         self._active = active
         self._store = store
         self._on_copied = on_copied
@@ -68,12 +71,15 @@ class ConversationBranches:
 class CompletedCall(Struct, frozen=True, kw_only=True):
     """A tool call that ran, or may have run, and is not undone when the user goes back.
 
-    `at` is the time at which the model requested the call, or at which the user's own call was sent, in seconds
-    since 1970. `outcome` is "ok", "error", "failed" or "stopped". For a call that was sent to the background, it is
-    "running" while the call runs, then "background". `is_read_only` is the server's unverified claim about the
-    tool; it is False if the server no longer lists the tool. `position` is the index of the message that requested
-    the call. If `is_on_branch` is False, it is the index of the last message before the call. `is_on_branch` is
-    False for calls on other branches and for the user's own calls. `is_manual` is True for the user's own calls.
+    - `outcome`: "ok", "error", "failed" or "stopped". For a call that was sent to the background, "running" while the
+      call runs, then "background".
+    - `at`: when the model requested the call, or when the user's own call was sent, in seconds since 1970.
+    - `is_on_branch`: whether a message on the current branch requested the call. False for calls on other branches and
+      for the user's own calls.
+    - `position`: the index of the message that requested the call or, if `is_on_branch` is False, of the last message
+      before the call.
+    - `is_manual`: whether this is the user's own call.
+    - `is_read_only`: the server's unverified claim about the tool; False if the server no longer lists the tool.
     """
 
     id: str
@@ -183,8 +189,8 @@ def _find_requested_rows(
     """Return the numbers of the rows in *started* that record calls requested by *messages*.
 
     *started* contains the audit rows about started calls, oldest first, and *outcomes* maps the number of each row to
-    the outcome of the call. A call that could not be sent may be started again, so it can have several rows. The row
-    in which it was sent is its last one; later rows with the same call id belong to another branch.
+    the outcome of the call. A call has several rows if it was started again because it could not be sent. Its last row
+    is the one in which it was sent; later rows with the same call id belong to another branch.
     """
     by_call: dict[str, list[AuditRow]] = {}
     for row in started:

@@ -166,9 +166,11 @@ class Turn:
     ) -> None:
         """Create a turn; messages appended to *steering* while it runs are sent with the next tool results.
 
-        Each of these messages is a tuple of the parts of a user message; the user has not reviewed its attachments
-        yet. *page_contexts* are the contexts of open pages, which are sent with the next of these messages. *number*
-        identifies the turn in events. Prompts for the user contain the turn's number within the conversation instead.
+        Each message in *steering* is a tuple of the parts of a user message, whose attachments have not been reviewed
+        yet. The next of these messages also sends the waiting *page_contexts*, the contexts of open pages.
+
+        *number* identifies the turn in events. It differs from the number that questions to the user show, which counts
+        the turns of the conversation.
         """
         self._number = number
         self._id = secrets.token_hex(6)

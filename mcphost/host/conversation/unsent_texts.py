@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 class CopyFinder(Protocol):
-    """Interface of an object that remembers texts from servers and finds copies of them in other texts.
+    """Interface for finding what the user copied from texts that came from servers.
 
-    These are texts that the user can edit and send, such as prompts.
+    Only server texts that the user can edit and send, such as prompts, are searched for.
     """
 
     async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
@@ -43,8 +43,8 @@ class UnsentTexts:
     def __init__(self, database: Database, copy_finder: Lazy[CopyFinder] | None = None) -> None:
         """Create the store of unsent texts in *database*.
 
-        *copy_finder* finds parts of a text that came from servers. It is used only once another component has created
-        it, because before that, no server has provided a text that the user can edit.
+        *copy_finder* finds parts of a text that came from servers. Until another component has created it, no server
+        has provided a text that the user can edit, so there is nothing to find.
         """
         self._store = UnsentTextStore(database)
         self._copy_finder = copy_finder
