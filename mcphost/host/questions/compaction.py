@@ -21,10 +21,13 @@ class SummarySource(Struct, frozen=True):
 class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     """Question that asks whether to summarize the first `messages` messages of the conversation.
 
-    It is asked because the request is close to the model's limit. `tokens` is the estimated size of the request,
-    and `tokens_after` is its estimated size with a summary, 0 if unknown. `window` is the size of the model's
-    context window, 0 if unknown. `model` would write the summary, for about `cost` US dollars (None if unknown).
-    The summary is shown before it is used.
+    It is asked because the next request is close to the model's limit. The user reviews the summary before it is used.
+
+    - `tokens`: the estimated size of the request.
+    - `tokens_after`: the estimated size of the request with a summary, 0 if unknown.
+    - `window`: the size of the model's context window in tokens, 0 if unknown.
+    - `model`: the model that would write the summary.
+    - `cost`: the estimated cost of writing it in US dollars, None if unknown.
     """
 
     KIND: ClassVar[str] = kinds.OFFER_COMPACTION
@@ -59,9 +62,12 @@ CompactionVerdict = UseSummary | KeepMessages
 class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
     """Question that asks whether a summary may replace the first `messages` messages in model requests.
 
-    `numbers` contains the numbers of these messages, and `sources` the messages that are cited in the summary. `model`
-    wrote the summary, using `usage` tokens and following the user's `instructions` ("" for none). `tokens_before` is
-    the estimated size of the messages, and `tokens_after` is the estimated size of the summary.
+    - `numbers`: the numbers of these messages.
+    - `sources`: those of the messages that the summary cites.
+    - `model`: the model that wrote the summary, using `usage` tokens.
+    - `instructions`: the user's instructions for the summary, "" for none.
+    - `tokens_before`: the estimated size of the messages.
+    - `tokens_after`: the estimated size of the summary.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_COMPACTION

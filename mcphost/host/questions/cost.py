@@ -20,8 +20,8 @@ BUDGET_LABELS: dict[BudgetName, str] = {
 class BudgetUse(Struct, frozen=True):
     """A limit of the budget and the amount already spent, both in US dollars.
 
-    `limit` is the limit that applies in this conversation. `raised` is the limit that `RaiseBudget` would set, or 0
-    if the request does not exceed the current limit.
+    `limit` is the limit that applies in this conversation. `raised` is the new limit if the user answers with
+    `RaiseBudget`, or 0 if the request does not exceed this limit.
     """
 
     name: BudgetName
@@ -94,11 +94,12 @@ CostVerdict = SendOnce | RaiseBudget | UseCheaperModel | CompactConversation | D
 class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
     """Consent prompt for a model request that exceeds the budget; costs are estimates in US dollars.
 
-    `output_cost` is the cost of the longest possible answer, which has `max_output_tokens` tokens. `input_cost` and
-    `output_cost` are None if the model's price is unknown. `shorter_output_tokens` is the length of the longest
-    answer within the budget, 0 if there is none. `cached_tokens` is the part of the input that the provider has
-    probably cached. `shares` breaks down the input, largest part first. `can_compact` is True if the answer
-    `CompactConversation` is possible.
+    - `input_cost`: the cost of the input, None if the model's price is unknown.
+    - `output_cost`: the cost of a response of `max_output_tokens` tokens, the longest possible one, or None.
+    - `shorter_output_tokens`: the length of the longest response within the budget, 0 if there is none.
+    - `cached_tokens`: the part of the input that the provider has probably cached.
+    - `shares`: the parts of the input, largest first.
+    - `can_compact`: whether `CompactConversation` is a possible answer.
     """
 
     KIND: ClassVar[str] = kinds.APPROVE_COST

@@ -38,9 +38,11 @@ class Option(Struct, frozen=True):
 class Field(Struct, frozen=True, kw_only=True):
     """A field of a form; a limit or default of None means that there is none.
 
-    `title` and `description` are unsanitized text from the server. `secret` is True if the field seems to ask for a
-    secret. `options` are the choices of a choice field. Lengths are in characters. `is_default_omitted` is True if the
-    server suggested a value that is too long to be shown.
+    - `title`, `description`: unsanitized text from the server.
+    - `secret`: whether the field seems to ask for a secret.
+    - `options`: the options of a choice field.
+    - `min_length`, `max_length`: limits in characters.
+    - `is_default_omitted`: whether the server suggested a value that is too long to be shown.
     """
 
     name: str
@@ -90,8 +92,8 @@ def validate_content(
 def is_empty(field: Field, value: Any) -> bool:
     """Return whether a field with this value is omitted from the content that is sent.
 
-    None is always omitted. Empty text and an empty list are omitted if they are not valid values, except that a
-    required text field keeps empty text.
+    None is always omitted. Empty text and an empty list are omitted if the field does not accept them as values. Empty
+    text in a required text field is not omitted, so that it is reported as invalid.
     """
     match field.kind:
         case "text":

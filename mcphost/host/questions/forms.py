@@ -410,7 +410,7 @@ def _find_secret_word(text: str) -> "re.Match[str] | None":
 
 
 def _variants(text: str) -> Iterator[str]:
-    """Yield casefolded spellings of *text* to search, without repetitions.
+    """Yield the forms of *text* in which to search for words, casefolded and without repetitions.
 
     These are the normalized text, the text without accents, and that text with digits replaced by similar letters.
     """

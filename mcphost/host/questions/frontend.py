@@ -25,9 +25,11 @@ A_co = TypeVar("A_co", covariant=True)
 class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     """Base class of questions to the user.
 
-    `server` is the server that caused the question, "" for mcphost itself; `why` is the reason as a short phrase.
-    `account` is the account in use at the server, "" for none. `number` identifies the tool call or other request
-    to the server during which the question arose, 0 if there is none; a CallEnded event refers to this number.
+    - `server`: the server that caused the question, "" for mcphost itself.
+    - `why`: the reason for the question, as a short phrase.
+    - `account`: the account in use at the server, "" for none.
+    - `number`: the number of the tool call, or other request to the server, during which the question arose; 0 for
+      none. The CallEnded event has the same number.
     """
 
     KIND: ClassVar[str]
@@ -40,9 +42,8 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     def is_retry(self) -> bool:
         """Whether the question is asked again because the user's last entry, such as a passphrase, was wrong.
 
-        If so, a frontend opens the text input immediately, so that a passphrase typed again cannot end up in
-        another input. If the user has typed elsewhere since the wrong entry, the input is not opened until the
-        user opens the question.
+        A frontend then opens the question's text input immediately, so that a passphrase typed again does not end up in
+        another input. If the user has typed elsewhere in the meantime, it waits until the user opens the question.
         """
         return False
 

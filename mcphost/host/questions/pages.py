@@ -9,9 +9,11 @@ from mcphost.host.questions.frontend import Question
 class OpenPage(Question[bool], frozen=True, kw_only=True):
     """Consent prompt for opening a server's page in the browser.
 
-    `uri` is the page's address on the server, and `size` its size in bytes. `connect`, `resource`, `frame` and
-    `base_uri` are the origins that the page may use, as its server declares them; `left_out` are declared entries
-    that are ignored. `tools` is the number of the server's tools that the page may ask to call.
+    - `uri`: the page's URI on the server.
+    - `size`: the page's size in bytes.
+    - `connect`, `resource`, `frame`, `base_uri`: the origins that the page may use, as declared by its server.
+    - `left_out`: declared origins that are ignored.
+    - `tools`: how many of the server's tools the page may ask to call.
     """
 
     KIND: ClassVar[str] = kinds.OPEN_PAGE

@@ -26,9 +26,9 @@ from mcphost.serialization import Raw, Struct, field, loads
 class ModelCandidate(Struct, frozen=True, kw_only=True):
     """A model that could answer a sampling request; None and 0 mean unknown.
 
-    Prices are in US dollars per token. `speed` is in tokens per second, measured in this run. `ceiling` is the highest
-    estimated cost of this request in US dollars. `rank` is the position in the user's list of models, which begins with
-    the most capable.
+    `input_price` and `output_price` are in US dollars per token. `speed` is in tokens per second, measured in this run.
+    `ceiling` is the highest estimated cost of this request in US dollars. `rank` is the model's position in the user's
+    list of models; the first model of this list is the most capable.
     """
 
     name: str
@@ -52,9 +52,9 @@ class LimitUsage(Struct, frozen=True):
 class ResultPart(Struct, frozen=True, kw_only=True):
     """One part of a tool result, as the model receives it.
 
-    `kind` is text, image, audio, link, resource, structured (JSON), other, error (the text of a failed call) or note (a
-    remark added by mcphost). `size` is the size of the original data in bytes. `for_user` means that the server
-    intended the part only for the user.
+    `kind` is "text", "image", "audio", "link", "resource", "structured" (JSON), "other", "error" (the text of a failed
+    call) or "note" (a remark by mcphost). `size` is the size of the original data in bytes. `for_user` means that the
+    server intended the part only for the user.
     """
 
     kind: str
@@ -159,9 +159,9 @@ class AllowAlways(Struct, frozen=True):
 class AllowRule(Struct, frozen=True):
     """Answer that allows this call and all later calls that match a rule.
 
-    The rule must apply to this server and match this call; otherwise, the call is denied and the rule is not
-    stored. The rule is stored with the digests of the server and of the tools that it covers now. If the user
-    edited the arguments, `arguments` contains the edited ones, and the rule must match the edited call.
+    If the user edited the arguments, `arguments` contains the edited ones. The rule must be for this server and match
+    the call with these arguments; otherwise, the call is denied and the rule is not stored. The rule applies only while
+    the server's settings and the definitions of the tools that it covers stay unchanged.
     """
 
     rule: Rule
@@ -184,21 +184,20 @@ ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny
 class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     """Consent prompt for a tool call; the frontend shows all arguments.
 
-    `claims` are the tool's annotations, which are unverified. `account` is the account that the call uses, "" for
-    none. `folder` is the server's working directory, to which paths in arguments are relative; None if the server
-    runs on another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused
-    unless `editable` is true. If the question is asked again because edited arguments are invalid,
-    `arguments_error` describes the error. If `has_server_changed` is true, the user's permissions do not apply,
-    because they were given for an earlier command or URL of the server. `skill` is the URI of a skill to load, or
-    "".
-
-    `origins` are the parts of the arguments that came from other servers or from files, at least one for each
-    server. `omitted_origins` is the number of origins left out of `origins`. `are_origins_complete` is False if not
-    all texts could be compared. `media_origins` are the images, PDF files and audio that the model received from
-    other servers or from attached files; they cannot be compared with the arguments.
-
-    If `recorded_at` is not 0, the tool is not called. Instead, the user is asked whether to give the model the
-    result of an identical call made at that time, in seconds since 1970.
+    - `claims`: the tool's annotations, which are unverified.
+    - `account`: the account that the call uses, "" for none.
+    - `folder`: the server's working directory, to which paths are relative; None if it runs on another machine.
+    - `schema`: the tool's input schema, for editing the arguments; edits are refused unless `editable` is true.
+    - `arguments_error`: what is wrong with edited arguments, if the question is asked again because of them.
+    - `has_server_changed`: the user's grants are for an earlier command or URL of the server and do not apply.
+    - `skill`: the URI of the skill to load, "" for a tool.
+    - `origins`: parts of the arguments that came from other servers or files, at least one for each server.
+    - `omitted_origins`: the number of origins left out of `origins`.
+    - `are_origins_complete`: whether all texts from servers and files could be compared with the arguments.
+    - `media_origins`: images, PDF files and audio that the model received from other servers or from files; they cannot
+      be compared with the arguments.
+    - `recorded_at`: if not 0, the tool is not called. Instead, the user is asked whether to give the model the result
+      of an identical call made at this time, in seconds since 1970.
     """
 
     KIND: ClassVar[str] = kinds.APPROVE_TOOL
@@ -244,17 +243,17 @@ TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     """Consent prompt for starting or connecting to a server; the frontend shows every field untruncated.
 
-    `file` is the configuration file; `env_file` gives the path and digest of a file with more variables.
-    `env_names` are the names of environment variables, and `environment` contains their values. `header_names` and
-    `headers` are the names and values of HTTP headers. `sign_in` contains the OAuth settings. Likely secrets are
-    shown as "[hidden]", with a fingerprint if a changed value needs a new approval. `filled_in` names the local
-    values that the server receives, such as "header Authorization: ${keyring:work}". `expansion` maps each
-    reference in the command, the folder and the URL to its current value.
+    Likely secrets are shown as "[hidden]", with a fingerprint if a changed value needs a new approval.
 
-    `changed` contains a diff from the earlier approval; its lines begin with "- " if removed, "+ " if added, and
-    two spaces if unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the
-    server claims that they are read-only. `restrictions` are the limits on a server that is defined by a project,
-    and `warnings` are the risks of its command and variables, one sentence each.
+    - `env_file`: the path and digest of a file with more environment variables.
+    - `sign_in`: the OAuth settings.
+    - `filled_in`: the local values that the server receives, such as "header Authorization: ${keyring:work}".
+    - `expansion`: the current value of each reference in the command, the folder and the URL.
+    - `file`: the configuration file.
+    - `trusts_claims`: whether calls of tools that the server declares read-only need no approval.
+    - `restrictions`: the limits on a server that is defined by a project.
+    - `changed`: a diff from the earlier approval; lines begin with "- ", "+ " or two spaces.
+    - `warnings`: the risks of the command and the variables, one sentence each.
     """
 
     KIND: ClassVar[str] = kinds.TRUST_SERVER
@@ -348,11 +347,13 @@ SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
     """Consent prompt for a server's sampling request, shown as the server sent it.
 
-    `messages`, `tools`, `preferences` and `include_context` come from the server. `model` is the model that would
-    answer; `label` is its display name, and `reason` explains why it was selected from `models`. `max_tokens`
-    limits the output, and `tokens` is the estimated size of the input. `budget` shows how much of its limits the
-    server has used. `conversation` is the text that the server requested with `include_context`, "" if there is
-    none; it is sent only if the answer allows it.
+    - `messages`, `tools`, `preferences`, `include_context`: as received from the server.
+    - `model`, `label`: the model that would answer and its display name; `reason` is why it was selected.
+    - `models`: the models that the user can choose from.
+    - `max_tokens`: the limit on the output; `tokens` is the estimated size of the input.
+    - `budget`: how much of its limits the server has used.
+    - `conversation`: the text that the server requested with `include_context`, "" for none. It is sent only if the
+      user's answer allows it.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_SAMPLING
@@ -452,12 +453,12 @@ UrlVerdict = AcceptUrl | Decline | Cancel
 
 
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
-    """Consent prompt for opening a URL that a server requested.
+    """Consent prompt for opening a URL that a server requested; mcphost itself has not contacted the URL.
 
-    mcphost has not sent any request to the URL. `url` is the complete URL, and `host` its host. `elicitation` is
-    the id that the server gave to the elicitation, "" except in protocol version 2025-11-25. `warnings` are
-    sentences about unusual properties of the URL. `is_browser_missing` is true if the user agreed but no browser
-    could be opened: the user can then open the URL on any machine, and mcphost does not open it.
+    `url` is the complete URL, and `host` its host. `warnings` are sentences about unusual properties of the URL.
+    `elicitation` is the id that the server gave to the elicitation; "" except in protocol version 2025-11-25.
+    `is_browser_missing` is true if the user has already agreed, but no browser could be opened. The user can then open
+    the URL on any machine.
     """
 
     KIND: ClassVar[str] = kinds.VISIT_URL
@@ -535,10 +536,11 @@ class RequestingServer(Struct, frozen=True, kw_only=True):
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     """Consent prompt for sending a server the paths, not the content, of the user's folders.
 
-    `gone` contains the configured folders that are omitted because they cannot be read now. `origins` and
-    `warnings` have one entry for each folder in `roots`: where it was configured, and the risk of sharing it (""
-    for none). If several servers are waiting, they are in `askers`, and the answer is a SharePerServer. Any other
-    answer applies only to the first server; the requests of the other servers are refused.
+    - `roots`: the folders to share.
+    - `origins`, `warnings`: for each folder in `roots`, where it was configured, and the risk of sharing it.
+    - `gone`: configured folders that are left out because they cannot be read now.
+    - `askers`: the waiting servers, if there are several. The answer is then a SharePerServer; any other answer applies
+      only to the first server, and the requests of the others are refused.
     """
 
     KIND: ClassVar[str] = kinds.SHARE_ROOTS

@@ -106,17 +106,21 @@ SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSig
 class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     """Question that asks the user to sign in at an authorization server.
 
-    `issuer` identifies the authorization server. `url` is the URL to open, and `host` its host. `note` is the
-    reason if the question is asked again. The question is withdrawn when the sign-in completes, or `seconds`
-    seconds after `asked_at`, a reading of the monotonic clock. `browser` is False if mcphost cannot open a browser.
+    - `issuer`: the authorization server.
+    - `url`, `host`: the URL to open, and its host.
+    - `note`: why the question is asked again, "" the first time.
+    - `asked_at`: when the question was asked, as a reading of the monotonic clock.
+    - `seconds`: how long the question stays open. It is withdrawn earlier if the sign-in completes.
+    - `browser`: whether mcphost can open a browser.
+    - `other_method`: the method that the user can switch to, "code" or "browser"; "" for none.
+    - `other_accounts`: accounts that are already signed in. To use one, the user declines and selects it.
+    - `warnings`: sentences to show first.
 
-    With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is a URL
-    that already includes the code, "" for none, and mcphost polls the authorization server every `interval`
-    seconds.
+    The following are set only for a sign-in with a device code:
 
-    `other_method` is the method that the user can switch to, "code" or "browser", or "" for none. `other_accounts`
-    are already signed in; to use one of them, the user declines and selects it. `warnings` are sentences to show
-    first.
+    - `code`: the code that the user enters at `url`, in any browser.
+    - `verification_uri_complete`: a URL that already includes the code, "" for none.
+    - `interval`: how often mcphost polls the authorization server, in seconds.
     """
 
     KIND: ClassVar[str] = kinds.SIGN_IN
@@ -183,10 +187,11 @@ class SignInPrompts:
     ) -> str | None:
         """Ask the user to sign in; return the redirect URL that the user pasted, or None if the user declines.
 
-        Returns "" if the user switched to the other method or the frontend opens the browser. *code* is the device
-        code, "" for none. *note* gives the reason if the user is asked again, otherwise "". *terms* contains the time
-        limit and other details. See SignInQuestion for the other parameters. After opening the browser, the question is
-        asked again, so that the user sees that mcphost is waiting and can cancel.
+        Returns "" if the user switched to the other method, or if the frontend opens the browser. If mcphost opens the
+        browser instead, the question is asked again, so that the user can still cancel or paste the URL.
+
+        *code* is the device code, "" for none. *note* is the reason if the user is asked again, otherwise "". *terms*
+        contains the time limit and other details. See SignInQuestion for the other parameters.
         """
         deadline = monotonic() + terms.timeout
         while True:
@@ -290,10 +295,13 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
     """Question that asks where to store the credentials or configured secrets of `servers`.
 
-    `reason` explains why no keyring can be used. Credentials are already in use when the question is asked.
-    For secrets in a server's configuration entry, `sealed_file` is "": they can only be stored in the plain
-    file, and the entry is not saved without them. `is_new` means that the encrypted file does not exist
-    yet, so the user would choose a passphrase for it. `note` is the reason if the question is asked again.
+    Credentials from a sign-in are in use even before the user answers. Secrets in a server's configuration entry can be
+    stored only in the plain file, so `sealed_file` is "" for them; otherwise, the entry is not saved.
+
+    - `reason`: why no keyring can be used.
+    - `plain_file`, `sealed_file`: the paths of the unencrypted and of the encrypted file.
+    - `is_new`: whether the encrypted file does not exist yet, so that the user chooses its passphrase.
+    - `note`: why the question is asked again, "" the first time.
     """
 
     KIND: ClassVar[str] = kinds.KEEP_SECRETS

@@ -16,10 +16,10 @@ class ToolChange(Struct, frozen=True, kw_only=True):
 
 
 class AcceptToolChanges(Struct, frozen=True):
-    """Answer that accepts the changes to these tools; all others stay in quarantine.
+    """Answer that accepts the changes of the tools in `tools`; all others stay in quarantine.
 
-    `for_session` also accepts later changes of the server's tools, until mcphost exits or the user revokes it. It is
-    ignored unless the question offers it.
+    If `for_session` is true, later changes of the server's tools are also accepted, until mcphost exits or the user
+    revokes this. It has an effect only if the question has `offers_session` set.
     """
 
     tools: tuple[str, ...] = ()
@@ -29,9 +29,9 @@ class AcceptToolChanges(Struct, frozen=True):
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
     """Question that asks which changed tool definitions to accept.
 
-    The tools changed after they were first seen or last accepted. Until a change is accepted, the tool is
-    quarantined: it is neither offered to the model nor called. `offers_session` means that the user may accept the
-    later changes of this server as well, because the user's own configuration watches its source files.
+    A changed tool is quarantined, which means that it is neither offered to the model nor called, until the user
+    accepts its new definition. `offers_session` means that the user may accept later changes of this server as well;
+    this is offered if the user's own configuration watches the server's source files.
     """
 
     KIND: ClassVar[str] = kinds.TOOLS_CHANGED
