@@ -99,10 +99,11 @@ def question_topic(question: Question[Any]) -> str:
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
     """Return the details to record in the audit row of an answer; {} for most answers.
 
-    An approved tool call is recorded with the origins of its arguments. A model request that the user approved with a
-    shorter maximum output is recorded with this maximum in tokens. Tool changes are recorded with the names of the
-    accepted and of the quarantined tools. A reviewed result is recorded with its sizes in bytes before and after the
-    review, and the SHA-256 of the text that the model received.
+    - For an approved tool call: the origins of its arguments.
+    - For a model request that was approved with a shorter maximum output: this maximum in tokens.
+    - For changed tools: the names of the accepted and of the quarantined ones.
+    - For a reviewed result: its sizes in bytes before and after the review, and the SHA-256 of the text that the model
+      received.
     """
     if isinstance(question, ApproveTool):
         return origin_details(question.origins)
@@ -174,7 +175,7 @@ def question_subject(question: Question[Any]) -> str:
 def is_recordable(question: Question[Any], answer: Any) -> bool:
     """Return whether the text of an answer may be recorded.
 
-    The result is False for a form with secret fields.
+    False for a form with secret fields, and for answers that have no text or are secrets, such as a passphrase.
     """
     return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 

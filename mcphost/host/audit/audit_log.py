@@ -49,11 +49,12 @@ candidate_calls: ContextVar[tuple[CallContext | None, ...]] = ContextVar("candid
 class AuditSubject(Struct, frozen=True, kw_only=True):
     """The subject of a decision or an action, as recorded in the audit log.
 
-    `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
-    drift (a changed tool definition), mode (auto-approve mode), grant, file, result, page. `name` is, for example, a
-    tool's name. `call` is the id that the model gave to the tool call. `definition` is the digest of the tool's
-    definition, or of the server's command or URL. `origins` are the parts of the arguments that were copied from
-    other servers.
+    - `kind`: tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill, drift (a
+      changed tool definition), mode (auto-approve mode), grant, file, result or page.
+    - `name`: for example, the tool's name.
+    - `call`: the id that the model gave to the tool call.
+    - `definition`: the digest of the tool's definition, or of the server's command or URL.
+    - `origins`: the parts of the arguments that were copied from other servers.
     """
 
     kind: str
@@ -68,8 +69,8 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 def is_call_ambiguous(active: ActiveConversation) -> bool:
     """Return whether the current task handles a server request that may belong to several conversations.
 
-    A server request is ambiguous in this way if the server sent it while handling tool calls from different
-    conversations, and it is unknown to which of these calls the request belongs.
+    This is possible if the server sent the request while it was handling tool calls from different conversations, and
+    the request does not identify one of these calls.
     """
     return len({id(call.conversation if call else active.current) for call in candidate_calls.get()}) > 1
 
@@ -77,9 +78,9 @@ def is_call_ambiguous(active: ActiveConversation) -> bool:
 class AuditLog:
     """Writer of audit rows; an awaited `record_*` method returns once its row is safely on disk.
 
-    If the file cannot be written, the user is notified, and the rows are kept in memory and written later in the
-    same order. Until then, every action whose row is not on disk is refused. With `[audit] required = false`,
-    actions are refused only when too many rows are waiting to be written.
+    If the file cannot be written, the user is notified, and the rows are kept in memory until they can be written, in
+    the same order. Until then, every action whose row is not on disk is refused. With `[audit] required = false`,
+    actions are refused only when too many rows are waiting.
     """
 
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
@@ -158,7 +159,7 @@ class AuditLog:
         return span
 
     def wrap_open_url(self, open_url: "OpenUrl | None") -> "OpenUrl | None":
-        """Wrap *open_url* so that the origin of each URL is recorded before a browser opens the URL.
+        """Wrap *open_url* so that each URL's origin (scheme, host and port) is recorded before a browser opens it.
 
         Returns None if *open_url* is None. If a required row cannot be written, the wrapper raises ConsentDenied.
         """
@@ -222,7 +223,11 @@ class AuditLog:
         self._has_queued.set()
 
     def is_acceptable(self, entry: AuditEntry) -> bool:
-        """Return whether the recorded action may take effect: *entry* is on disk, or the audit log is not required."""
+        """Return whether the recorded action may take effect.
+
+        It may if *entry*, its row, is on disk. It also may if the audit log is not required (`[audit] required`),
+        unless too many rows are waiting to be written.
+        """
         if entry.seq > 0:
             return True
         self._has_queued.set()  # so that `run` tries again
@@ -230,11 +235,11 @@ class AuditLog:
 
     @property
     def refusal_reason(self) -> str:
-        """The reason why an unrecorded action must not take effect, as the end of a sentence."""
+        """Why actions that cannot be recorded are refused, as a clause that follows a colon and ends with a period."""
         return f"the audit log {self.store.files[0]} cannot be written."
 
     def require_written(self, entry: AuditEntry) -> None:
-        """Raise ConsentDenied if *entry* must be on disk before its action begins, but is not."""
+        """Raise ConsentDenied if the action that *entry* records must not begin; see `is_acceptable`."""
         if not self.is_acceptable(entry):
             raise ConsentDenied(f"The action was not taken: {self.refusal_reason}", _REFUSAL_HINT)
 
