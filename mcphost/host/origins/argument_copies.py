@@ -1,4 +1,7 @@
-"""Search for text in a call's arguments that was copied from other servers or from files."""
+"""Search for text in a call's arguments that was copied from other servers or from files.
+
+Texts are compared in folded form, which ignores differences such as case and accents; see `text_folding`.
+"""
 
 import hashlib
 from bisect import bisect_right
@@ -50,10 +53,10 @@ class _Value(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A copied part of an argument, as folded text.
+    """A copied part of an argument; `copied` is its folded text.
 
-    `first` and `end` delimit the copy in the text that was searched. `span` is the start and end of the
-    copy in the argument itself; if the copy was encoded, it covers the whole encoded part.
+    `first` and `end` are the positions of the copy in the searched text. `span` is the part of the argument that
+    contains the copy, as start and end. If the copy was encoded, `span` covers the whole encoded part.
     """
 
     paths: str
@@ -71,9 +74,9 @@ def find_origins(
 ) -> ArgumentOrigins:
     """Return the parts of the arguments that were copied from sources other than *server*.
 
-    A copy must have at least 16 characters. Within limits, encoded values are decoded, and values are joined to
-    find text that was split over several arguments or member names. *expected_names*, the member names in the
-    tool's schema, are not joined. Takes time linear in the size of the arguments.
+    A copy must have at least 16 characters. Encoded values are decoded, within limits. To find text that was split over
+    several arguments or member names, these are also joined, except for *expected_names*, the member names in the
+    tool's schema. Takes time linear in the size of the arguments.
     """
     values, is_whole = _collect(arguments)
     search = _Search(index)
@@ -88,7 +91,7 @@ def find_origins(
 
 
 class ArgumentTexts:
-    """Texts of a call's arguments by path, collected once for all origins."""
+    """The texts in a call's arguments by path, from which `copied_parts` quotes."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self._texts: dict[str, str] = {}
@@ -96,9 +99,9 @@ class ArgumentTexts:
             self._texts.setdefault(value.path, value.text)
 
     def copied_parts(self, origin: ArgumentOrigin) -> Iterator[str]:
-        """Yield the copied parts of an argument in the original spelling.
+        """Yield the copied parts of the argument that *origin* names, as they are written there.
 
-        Yields nothing if the argument has changed.
+        Yields nothing if the argument has changed and is now too short.
         """
         text = self._texts.get(origin.argument, "")
         for start, end in origin.spans:
@@ -173,7 +176,10 @@ def _read_value(value: Any) -> tuple[_Kind, str]:
 
 
 class _Segment:
-    """Folded text of consecutive values, with each character's position in these values."""
+    """Folded text of consecutive values that are searched as one text.
+
+    `places` contains the position of each character in the concatenation of all values.
+    """
 
     def __init__(self) -> None:
         self.places: list[int] = []
@@ -184,9 +190,10 @@ class _Segment:
         return "".join(self._parts)
 
     def add(self, text: str, places: Sequence[int], start: int) -> None:
-        """Append folded text of a value that begins at *start*; runs of white space become one space.
+        """Append folded text of a value; runs of white space become one space.
 
-        *places* are the positions of the characters within the value.
+        *start* is the position of the value in the concatenation of all values, and *places* are the positions of the
+        characters within the value.
         """
         if text.startswith(" ") and self._parts and self._parts[-1].endswith(" "):
             text, places = text[1:], places[1:]
@@ -266,12 +273,12 @@ class _Search:
     def _search_folded(
         self, path: str, encoding: str, text: str, folded: FoldedText, region: tuple[int, int] | None
     ) -> None:
-        """Search a text for copies, including those in a simple cipher such as ROT13.
+        """Search a text for copies, including those written backwards or in ROT13.
 
-        *path* is the path of the argument, and *encoding* the encoding from which *text* was decoded, "" for none.
-        *folded* is *text* after folding. If folding shortens a copy to less than 16 characters, the copy is found in
-        *text* instead. *region* is the start and end of the encoded part in the argument; None if the text was not
-        encoded.
+        *path* is the path of the argument. *text* is the argument's value or was decoded from it; *encoding* is the
+        name of the encoding, "" for none, and *region* is the start and end of the encoded part in the argument, None
+        for none. *folded* is *text* after folding. Copies that folding shortens to less than 16 characters are searched
+        for in *text*.
         """
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
@@ -288,7 +295,7 @@ class _Search:
         self._found += found
 
     def _search_windows(self, path: str, encoding: str, text: str, region: tuple[int, int] | None) -> Iterator[_Found]:
-        """Yield the copies in *text* with characters that folding removes, such as the second of two spaces.
+        """Yield copies that contain characters which folding removes, such as the second of two spaces.
 
         See `_search_folded` for the parameters.
         """
@@ -317,8 +324,8 @@ class _Search:
     def add_joined(self, values: Sequence[_Value]) -> None:
         """Search for text that is split over several of *values*, in the given or in reverse order.
 
-        Call this after `add_value` has been called for each value. Texts, member names and numbers are joined with
-        values of the same kind, and also with values of the other kinds.
+        Call this after `add_value` has been called for each value. The texts, member names and numbers are each joined
+        separately, and also in combinations such as texts with numbers.
         """
         alone: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for found in self._found:
@@ -355,9 +362,9 @@ class _Search:
     def _search_segments(self, values: Sequence[_Value], starts: Sequence[int], *, is_letters: bool) -> list[_Found]:
         """Search the joined values for copies, and return the copies found.
 
-        If *is_letters* is true, only letters and digits are compared. The returned positions are offsets in the
-        concatenation of all *values*, in which each value begins at the offset given in *starts*. Only the beginning
-        and the end of a long value are joined with other values.
+        If *is_letters* is true, only letters and digits are compared. *starts* contains the position of each value in
+        the concatenation of all *values*; the positions in the result refer to this concatenation. Of a long value,
+        only the beginning and the end are joined with other values.
         """
         found: list[_Found] = []
         segments: list[_Segment] = [_Segment()]
@@ -375,11 +382,10 @@ class _Search:
         return found
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
-        """Return the number of characters in *pieces* that a search without joining did not find.
+        """Return how many characters of a split copy were not already found in one argument alone.
 
-        *pieces* are parts of a copy from *server*, as (path, start, end): the path of an argument, and a range of
-        characters in its value. Characters are not counted if a copy from the same server was found in that argument
-        alone.
+        *pieces* are the parts of the copy, as (path, start, end): the path of an argument, and a range of characters in
+        its value. *server* is the server from which the text was copied.
         """
         return sum(
             end - first - self._alone.get((path, server), _NO_SPANS).count_common(first, end)
@@ -387,10 +393,10 @@ class _Search:
         )
 
     def origins(self, callee: str) -> tuple[tuple[ArgumentOrigin, ...], int]:
-        """Return the copies found, grouped by argument and source, and the number of omitted groups.
+        """Return the copies found, grouped by argument and source, and the number of groups that were left out.
 
-        Groups are omitted if there are too many, but each server with copies keeps at least one group. Copies from the
-        server *callee* are ignored.
+        Copies from *callee*, the server to be called, are ignored. If there are too many groups, some are left out, but
+        each server keeps at least one.
         """
         groups: dict[tuple[str, str, str], list[_Found]] = {}
         own: dict[str, list[tuple[int, int]]] = {}
@@ -426,7 +432,7 @@ class _Search:
 
 
 def _without_known(found: list[_Found], known: list[_Found]) -> list[_Found]:
-    """Return the copies in *found* that no copy in *known* from the same server contains."""
+    """Return the copies in *found*, except those inside a copy in *known* from the same server."""
     spans: dict[str, list[tuple[int, int]]] = {}
     for part in known:
         spans.setdefault(part.server, []).append((part.first, part.end))

@@ -42,12 +42,12 @@ _MAX_UNSENT_CHARACTERS = 100_000
 class ConversationOrigins:
     """Index for finding text in call arguments that came from servers and files in the conversation.
 
-    When a call is proposed, the texts added since the previous call are indexed in a thread. If a stored
-    conversation was opened in between, all of its texts are indexed.
+    When a call is proposed, the texts added since the previous call are indexed in a thread. If another conversation
+    was opened since then, all of its texts are indexed.
 
-    Servers also provide text that the user can edit and send, such as a prompt. It is remembered until mcphost
-    exits, because it can be sent in any conversation. Each message that the user sends is compared with these
-    texts, and stored together with a list of its copied parts.
+    Servers also provide text that the user can edit and send, such as a prompt. The user may send it in any
+    conversation, so it is remembered until mcphost exits. Each message that the user sends is compared with the
+    remembered texts and stored with a list of its copied parts.
     """
 
     def __init__(self, conversation: ActiveConversation, servers: Servers, models: ModelSelection) -> None:
@@ -72,8 +72,8 @@ class ConversationOrigins:
     def note(self, outside: OutsideText) -> None:
         """Remember text from a server or file that the user can edit and send as a message.
 
-        If a limit on the number or size of the remembered texts would be exceeded, the text is dropped. Its server then
-        counts as unchecked in every conversation in which the user sends a message afterwards.
+        The text is not remembered if this would exceed a limit on the number or size of the texts. In each conversation
+        in which the user sends a message afterwards, the server's texts then count as not completely compared.
         """
         self._conversation.set_copy_finder(self._mark_copies)
         outside = replace(outside, target=outside.target or self._servers.targets.get(outside.server, ""))
@@ -105,7 +105,7 @@ class ConversationOrigins:
         self.note(OutsideText(server, source, text, target))
 
     async def _mark_copies(self, message: Message) -> Message:
-        """Return a typed message in which the text that was copied from remembered texts is marked.
+        """Return a message that the user typed, with the parts marked that were copied from remembered texts.
 
         See `note` for the remembered texts, and `TextPart.copies` for the marks.
         """
@@ -118,7 +118,7 @@ class ConversationOrigins:
     async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
         """Return the parts of an unsent text that were copied from remembered texts; see `note`.
 
-        A long text is not compared, because unsent text is stored often; the whole text then counts as possibly copied.
+        This is called often, so a long text is not compared; all of it then counts as possibly copied.
         """
         if len(text) > _MAX_UNSENT_CHARACTERS:
             return (*self._all_copied(text, self._noted), *self._unknown_copies())
@@ -249,10 +249,10 @@ class ConversationOrigins:
         return frozenset(kind for kind, is_unsent in unsent.items() if is_unsent)
 
     def _update(self, messages: Sequence[Message], targets: dict[str, str]) -> None:
-        """Index the messages added since the last update, or all messages if earlier ones or the *targets* changed.
+        """Index the messages added since the last update; if earlier ones or the *targets* changed, index all messages.
 
-        Texts that are not part of a message, such as a prompt that the user can edit, do not count toward the index's
-        maximum size. The caller adds them to each new index.
+        The index also contains texts that are not part of a message, such as a prompt that the user can edit. They do
+        not count toward its maximum size, and the caller adds them again to each new index.
         """
         known = len(self._indexed)
         is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]
@@ -266,8 +266,8 @@ class ConversationOrigins:
 def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
     """Return the *names* that occur as JSON strings in a server's tool definitions.
 
-    Returns an empty set if there are more than 200 names. The search stops after 20 MB of text in total; a text
-    that is searched for several names counts once for each of them.
+    Returns an empty set if there are more than 200 names. To limit the time, the search stops after comparing 20 MB of
+    text, counted once for each name.
     """
     if len(names) > _MAX_EXPECTED_NAMES:
         return set()

@@ -124,10 +124,10 @@ class CopyIndex:
     def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
         """Return the copy that contains the n-gram at *place* in *text*, or None if there is none.
 
-        The copy is extended to the right until the texts differ, and to the left by at most the stride. *entry* is the
-        number of an index entry, which refers to one place in an indexed text. *covered* maps each group to the end of
-        its last copy; the new copy begins at or after this end. Returns None if the text at that place differs, if the
-        copy would be too short, or if the n-gram is part of the last copy.
+        *entry* is the number of an index entry, which refers to a place in an indexed text. If the same n-gram is
+        there, the copy is extended to the right until the texts differ, and to the left by at most the stride.
+        *covered* maps each group to the end of its last copy, before which the new copy must not begin. Returns None if
+        the n-grams differ, if the copy would be too short, or if the n-gram is part of the last copy.
         """
         number = bisect_right(self._starts, self._places[entry]) - 1
         source, at = self._texts[number], self._places[entry] - self._starts[number]
@@ -160,11 +160,11 @@ def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
 
 
 class WindowIndex:
-    """Index of all fixed-length windows in selected parts of texts; equal windows are stored once.
+    """Index of all windows of a fixed length in selected parts of texts.
 
-    A copy is found even if its windows repeat thousands of times, as in indented text. Each window takes 12 bytes,
-    for a keyed 64-bit hash and the number of its text. Immediately after the table has grown, each window can take
-    twice as much.
+    A group stores equal windows once, so a copy is found even if its windows repeat thousands of times, as in indented
+    text. Each window takes 12 bytes, for a 64-bit hash and the number of its text; immediately after the table has
+    grown, it can be twice as much.
     """
 
     def __init__(self, length: int, limit: int) -> None:
@@ -228,10 +228,10 @@ class WindowIndex:
         yield from (Copy(*known) for known in latest.values())
 
     def _windows(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        """Yield the start and the hash of each window that overlaps one of *spans*, which must be sorted.
+        """Yield the windows that overlap one of *spans*, which must be sorted, as (first start, last start, hash).
 
-        Windows in a run of one character, such as a space, are equal. All but the first of them are yielded at once:
-        the start of the first, that of the last, and their hash.
+        Both starts are the same for most windows. Equal windows that follow each other, in a run of one character such
+        as a space, are yielded as one item, except for the first of them.
         """
         length, done = self._length, 0
         for start, end in spans:

@@ -39,8 +39,8 @@ _PRINTABLE_SHARE = 0.9
 class _Runs:
     """Searcher for runs: *head*, then at least *shortest* repetitions of *item*, then *tail*.
 
-    *head*, *item* and *tail* are regular expressions. Long texts are searched piece by piece. *item* must
-    be unambiguous: an item never begins with text that could also belong to the one before it.
+    *head*, *item* and *tail* are regular expressions. *item* must be unambiguous, which means that it never begins with
+    text that the previous item could also match. Long texts are searched piece by piece.
     """
 
     def __init__(self, item: str, shortest: int, *, head: str = "", tail: str = "") -> None:
@@ -152,8 +152,8 @@ class DecodeBudget:
 def decoded_texts(text: str, budget: DecodeBudget) -> Iterator[DecodedText]:
     """Decode the encoded parts of *text*, including nested ones, and yield the results.
 
-    Decoding stops when *budget* is used up or after six layers. If text may then still be encoded, *budget* is
-    marked as used up.
+    Decoding stops when *budget* is used up, or after six nested layers. `budget.is_used_up` is then set if something
+    may have remained encoded.
     """
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
     known = {text}
@@ -231,7 +231,7 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
 def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
     """Decode *data* as text, after decompressing it if necessary; return (note, text).
 
-    The note states that *data* was compressed; it is "" otherwise. The text is "" if *data* is not text. It is
+    The note is ", compressed" if *data* was compressed, otherwise "". The text is "" if *data* is not text. It is
     truncated if it exceeds *budget*.
     """
     how, room, is_cut = "", budget.room, False

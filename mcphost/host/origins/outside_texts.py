@@ -38,8 +38,8 @@ _WINDOW_WEIGHT = 4
 class OutsideText(Struct, frozen=True):
     """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource.
 
-    `target` identifies the server's program or URL at that time; it is "" if unknown or already part of `server`. See
-    `Message.servers`.
+    `target` identifies the server's program or URL when it sent the text (see `Message.servers`). It is "" if this is
+    unknown, or if `server` is a name that `origin_name` returned.
     """
 
     server: str
@@ -109,10 +109,9 @@ class OutsideTexts:
         return self.plain.size + _WINDOW_WEIGHT * self.windows.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
-        """Return the server and source of an indexed text.
+        """Return the server and source of the text with this number.
 
-        There are two indexes: one of the texts, and one of their letters alone. *number* is the text's
-        number in the second one if *is_letters* is true, otherwise in the first one.
+        If *is_letters* is true, *number* refers to the index `letters`, otherwise to the index `plain`.
         """
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
@@ -157,7 +156,7 @@ class OutsideTexts:
             self._typed_size += len(text)
 
     def is_typed(self, folded: str) -> bool:
-        """Return whether this folded text occurs in something that the user typed."""
+        """Return whether the user typed this text, or a longer one that contains it; *folded* must be folded."""
         return any(folded in text for text in self.typed)
 
 
@@ -198,10 +197,10 @@ def origin_name(server: str, target: str, targets: Mapping[str, str]) -> str:
 
 
 def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Message:
-    """Return *message* for sending it again; servers that have been replaced are renamed by `origin_name`.
+    """Return *message* as it must be stored when the user sends it again.
 
-    A message that is sent again is stored with the current targets of the servers. Without the new names, text from a
-    replaced server would count as text from the current one.
+    The message is then stored with the current targets of the servers. A server that now refers to another program or
+    URL is therefore renamed (see `origin_name`); otherwise, its old text would count as text from the current server.
     """
 
     def rename(part: Part) -> Part:
@@ -241,7 +240,7 @@ def media_origins(message: Message, targets: Mapping[str, str] = _NO_TARGETS) ->
 
 
 def _add_uncompared(index: OutsideTexts, message: Message) -> None:
-    """Record the content of a message that came from servers or files but cannot be compared."""
+    """Record which servers' content in a message cannot be compared, such as images."""
     index.media.update(media_origins(message, index.targets))
     index.incomplete.update(_unknown_copies(message, index.targets))
 
@@ -269,7 +268,7 @@ def index_newest(
 ) -> OutsideTexts:
     """Index messages, newest first, until the index exceeds *limit* characters.
 
-    The servers with texts in older messages are recorded in `incomplete`. See `OutsideTexts` for *targets*.
+    The index's `incomplete` then names the servers whose texts are in older messages. See `OutsideTexts` for *targets*.
     """
     index = OutsideTexts(targets)
     for number in range(len(messages) - 1, -1, -1):
