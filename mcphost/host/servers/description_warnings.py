@@ -1,7 +1,6 @@
 """Warnings about tool definitions that contain known phrases of prompt injection.
 
-They help the user to read a long description, but they are no protection: a definition without a warning can be
-deceptive, too.
+They help the user to read a long description. A definition without a warning can be deceptive, too.
 """
 
 import re
@@ -60,9 +59,9 @@ _LONG = N_("is so long that only its beginning was examined")
 
 
 class DescriptionWarning(Struct, frozen=True):
-    """A warning: what a definition does, as a phrase that follows "Its description", and the words that do it.
+    """A warning about a tool's definition, as a phrase that follows "Its description".
 
-    `quote` contains these words in lower case, not sanitized; it is "" if there is nothing to quote.
+    `quote` contains the suspicious words in lower case, not sanitized; it is "" if there is nothing to quote.
     """
 
     text: str
@@ -91,7 +90,7 @@ def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning,
 def _join_beginning(texts: Iterable[str]) -> str:
     """Join *texts* with line breaks, and stop after MAX_EXAMINED_CHARACTERS.
 
-    A result that is longer than this limit was cut off.
+    If text was omitted, the result is longer than this limit, so that the caller notices it.
     """
     pieces: list[str] = []
     length = 0
@@ -106,7 +105,7 @@ def _join_beginning(texts: Iterable[str]) -> str:
 def _normalize_beginning(text: str) -> str:
     """Return *text* in Unicode form NFKC, and stop after MAX_EXAMINED_CHARACTERS.
 
-    If text was omitted, the result is longer than this limit.
+    If text was omitted, the result is longer than this limit, so that the caller notices it.
     """
     if text.isascii():
         return text

@@ -33,9 +33,9 @@ _MAX_TOOL_NAME = 64
 async def diagnose_server(servers: Servers, name: str, provider: str = "") -> AsyncIterator[DiagnosisStep]:
     """Diagnose a server and yield the result of each step; stop after the first failed step.
 
-    *provider* is the provider of the selected model, whose rules the tools are checked against; "" for none. A server
-    that is not approved is neither started nor contacted, and its host name is not looked up: the name may contain a
-    variable's value. The host's own connection to the server is used for its lists. Raises UsageError for an unknown
+    *provider* is the provider of the selected model, "" for none; the tools are checked against its rules. A server
+    that is not approved is neither started nor contacted. Its host name is not even looked up, because the name may
+    contain the value of a variable. The lists are those of the host's own connection. Raises UsageError for an unknown
     name.
     """
     config = servers.find(name).config
@@ -72,7 +72,10 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
 
 
 async def _check_target(servers: Servers, name: str, target: ServerConfig) -> AsyncIterator[DiagnosisStep]:
-    """Check a server's program or address, and its approval: before any use of the network, but after file checks."""
+    """Check a server's program or address, and its approval.
+
+    Files are checked before the approval; the network is used only after it.
+    """
     if target.is_stdio:
         for step in check_program(target):
             yield step

@@ -64,7 +64,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def other_settings(self) -> tuple[str, ...]:
         """Lines that describe what an approval covers besides the command line or URL, such as variables.
 
-        Unless the server is from one of the user's own configuration files, values that may be code are not masked.
+        Values that may be code are shown in full, unless the server is from one of the user's own configuration files.
         """
         if self.server is None:
             return ()
@@ -75,7 +75,8 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def readable_secrets(self) -> tuple[str, ...]:
         """Names of the variables that an import moves to the keyring although their values may be code.
 
-        The list of candidates shows their values. A later approval question shows only references to the keyring.
+        The user must read these values in the list of candidates. Later approval questions contain only references to
+        the keyring.
         """
         shown = (name for (_, name), text in self._shown_values.items() if text != HIDDEN)
         return tuple(name for name in shown if f"env.{name}" in self.secrets)
@@ -90,10 +91,10 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Identical entries from several hosts yield one candidate. It gets the first of the names of these entries that
-    is not taken by a server in *configured* or by another candidate. If all of them are taken, the name of the MCP
-    host is appended to the first one. If a server names a file in *folder*, the current folder, but is started in
-    another folder, a note about this is added to its candidate.
+    Identical entries from several hosts yield one candidate. It gets the first of their names that is not taken by a
+    server in *configured* or by another candidate. If all are taken, the name of the MCP host is appended to the first
+    one. *folder* is the current folder. A candidate gets a note if its server names a file there but is started in
+    another folder.
     """
     candidates: list[ImportCandidate] = []
     names: list[list[str]] = []
@@ -142,9 +143,9 @@ def _make_candidate(found: ForeignServer, configured: Sequence[ServerConfig], ta
 
 
 def _describe_configured(own: ServerConfig, found: ServerConfig) -> str:
-    """Return a sentence that names the configured server, and mentions it if *found* has other variables.
+    """Return a sentence that names the configured server *own*, and states whether the variables of *found* differ.
 
-    A variable that contains a reference counts as equal, because an import moves secrets to the keyring.
+    A variable of *own* that contains a reference counts as equal, because an import moves secrets to the keyring.
     """
     is_same = own.env.keys() == found.env.keys() and all(
         own.env[name] == value or find_references(own.env[name]) for name, value in found.env.items()

@@ -93,11 +93,11 @@ def compare_entries(name: str, before: LockedServer | None, after: LockedServer 
 
 
 def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
-    """Return both records without the environment file variables that cannot be compared.
+    """Return both records without the environment file's variables if these cannot be compared.
 
-    If the environment file cannot be read now, the locked variables are dropped; the server does not start without
-    the file. If the file could not be read when the server was locked, the current variables are dropped, but only
-    if none of them decides which code runs or where connections go.
+    If the environment file cannot be read now, the locked variables are dropped; the server then does not start anyway.
+    If the file could not be read when the server was locked, the current variables are dropped, but only if none of
+    them decides which code runs or where connections go.
     """
     if after.env_file_variables is None:
         before = replace(before, env_file_variables=None)
@@ -167,7 +167,7 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
     """Return *members* with each word of `command` under a separate, numbered key.
 
-    A diff of the result then has a separate line for each word.
+    This gives each word a line of its own in a diff of the result.
     """
     words = members.get("command", ())
     rest = {key: value for key, value in members.items() if key != "command"}

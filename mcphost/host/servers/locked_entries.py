@@ -51,8 +51,8 @@ _DIGEST_LENGTH = 32
 def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
     """Return the lock file record of a server's configuration entry, without starting the server.
 
-    Secrets in arguments and in the URL are hidden. Text that looks like a secret can be code to run, so a slow
-    digest (PBKDF2) of the whole text is recorded with it. *entry* is the entry as written in the configuration
+    Secrets in arguments and in the URL are hidden. What looks like a secret may also be code to run, so a slow digest
+    (PBKDF2) of the whole text is recorded, which reveals changes. *entry* is the entry as written in the configuration
     file.
     """
     folder = entry.get("cwd")
@@ -167,13 +167,15 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
 
 
 def _bind_hidden(text: str, hidden: str, hidden_count: int) -> str:
-    """Return *hidden* with additions, so that every change of *text* changes the result.
+    """Return *hidden*, with a digest of *text* appended if anything in it is hidden.
 
-    *hidden* is *text* with probable secrets hidden. The hidden parts may be code to run instead of secrets. If
-    anything is hidden, the result therefore contains a slow digest (PBKDF2) of the whole text, the references in it
-    and the hosts of its addresses. These are also added if *text* itself contains a placeholder, because it could
-    otherwise be mistaken for a result with hidden parts. *hidden_count* is the number of texts in the entry that
-    are partly hidden; if there are many, each digest uses fewer iterations.
+    *hidden* is *text* with probable secrets hidden. These may be code to run instead, so every change of *text* must
+    change the result. If anything is hidden, a slow digest (PBKDF2) of the whole text, the references in it and the
+    hosts of its addresses are therefore added. The same is done if *text* itself contains a placeholder, because it
+    could otherwise be mistaken for a result with hidden parts.
+
+    *hidden_count* is the number of texts in the entry that are partly hidden; if there are many, each digest uses fewer
+    iterations.
     """
     if hidden == text and not any(mark in text for mark in _PLACEHOLDERS):
         return text
@@ -210,14 +212,14 @@ def _find_origins(text: str) -> tuple[str, ...] | None:
 
 
 def _find_known(text: str) -> list[Reference]:
-    """Return the references in *text* that are expanded; anything else in the form `${…}` is literal text."""
+    """Return the references in *text* that mcphost expands; other text in the form `${…}` is taken literally."""
     return [reference for reference in find_references(text) if reference.kind != "unknown"]
 
 
 def _keep_references(text: str, shown: str) -> str:
-    """Append the references in *text* to *shown* if any of them is missing there; return the result.
+    """Return *shown*, with the references in *text* appended unless *shown* contains all of them.
 
-    *shown* is a form of *text* with secrets hidden.
+    *shown* is *text* with secrets hidden.
     """
     names = [reference.short_text for reference in _find_known(text)]
     is_complete = names == [reference.short_text for reference in _find_known(shown)]
@@ -225,11 +227,11 @@ def _keep_references(text: str, shown: str) -> str:
 
 
 def _lockable_value(name: str, text: str, hidden_count: int) -> str:
-    """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is left out.
+    """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is not recorded.
 
-    URLs and values that decide which code runs or where connections go are recorded. References such as `${NAME}`
-    are recorded too, with a slow digest of the whole value, because the text around them can decide who receives
-    the secrets. See `_bind_hidden` for *hidden_count*.
+    URLs and values that decide which code runs or where connections go are recorded, with secrets hidden. Other values
+    are recorded only if they contain references such as `${NAME}`: the references, with a slow digest of the text
+    around them, which can decide who receives the secrets. See `_bind_hidden` for *hidden_count*.
     """
     is_risky, is_secret = classify_variable(name) is not None, is_secret_name(name)
     if "://" in text or (is_risky and not is_secret):
@@ -245,9 +247,8 @@ def _lockable_value(name: str, text: str, hidden_count: int) -> str:
 def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
     """Return the lock file record of the variables in a server's environment file.
 
-    Returns None if the server has no such file or it cannot be read. Only URLs and values that decide which code
-    runs or where connections go are recorded. References in the file are literal text, so they do not cause a value
-    to be recorded.
+    Returns None if the server has no such file or it cannot be read. Only URLs and values that decide which code runs
+    or where connections go are recorded. Text such as `${NAME}` is not a reference in this file.
     """
     try:
         variables = read_env_file(server, os.environ) if server.env_file else None
@@ -262,9 +263,9 @@ def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
 def _lock_file_variable(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable in an environment file as recorded in the lock file.
 
-    Returns NOT_LOCKED if the value is left out. Each developer may have a file with different secrets, so some
-    parts are not compared: probable secrets in URLs that decide only where connections go, and user names in the
-    URLs of package sources. All hosts are compared. See `_bind_hidden` for *hidden_count*.
+    Returns NOT_LOCKED if the value is not recorded. Each developer may have a file with different secrets, so some
+    parts are hidden and not compared: probable secrets in URLs that decide only where connections go, and user names in
+    the URLs of package sources. All hosts are compared. See `_bind_hidden` for *hidden_count*.
     """
     risk = classify_variable(name)
     origins = _find_origins(text) if "://" in text and risk in (None, "network", "packages") else None
@@ -291,9 +292,9 @@ def _hide_secret(text: str, hidden_count: int) -> str:
 
 
 def _hide_literals(text: str, placeholder: str) -> tuple[str, bool]:
-    """Replace everything in *text* with *placeholder* except references, whitespace and schemes such as `Bearer`.
+    """Return *text* with literal text replaced with *placeholder*, and whether anything was replaced or dropped.
 
-    Default values in references are dropped. Also return whether anything was replaced or dropped.
+    References are kept without their default values. Whitespace and authentication schemes such as `Bearer` are kept.
     """
     parts: list[str] = []
     end, has_literals = 0, False

@@ -28,8 +28,8 @@ _PENDING = "It is being requested from npm or uv."
 class PlannedDigest(Struct, frozen=True, kw_only=True):
     """The digest of the package that an install plan runs; if it is "", `problem` is the reason.
 
-    `mismatches` contains a sentence for each mismatch with the registry's entry or the lock file. It also contains
-    a sentence if the lock file cannot be used, and one if the package index does not contain the version.
+    `mismatches` contains a sentence for each difference from the registry's entry or the lock file, and for each
+    comparison that cannot be made, for example because the package index does not have the version.
     """
 
     digest: str = ""
@@ -49,8 +49,8 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
     def check(self, *, server: str = "", command: str = "") -> None:
         """Raise RegistryError if there are mismatches, for example if the lock file contains another digest.
 
-        *command* is a command that installs the package; the error's hint suggests running it with `--accept-digest`.
-        If *command* is "", the hint suggests repeating the current command with *server* and `--accept-digest`.
+        The error's hint suggests running *command*, which installs the package, with `--accept-digest`. If *command* is
+        "", it suggests repeating the current command with *server* and `--accept-digest`.
         """
         if self.mismatches:
             raise RegistryError(
@@ -72,11 +72,13 @@ async def plan_digest(
 ) -> PlannedDigest | None:
     """Return the digest of the package that a planned server runs.
 
-    Returns None if the server does not run a package from npm, PyPI or NuGet. *package* is the package in the
-    registry's entry. *file* is the configuration file to which the server would be written; the digest is compared
-    with the lock file in the same folder. *known* caches the answers of npm and uv, including failures: a package
-    in *known* is not looked up again, and new answers are added. If *asks* is false, no digest is requested, and
-    the result is marked as pending if the package is not in *known*. Never raises McpHostError.
+    *package* is the package in the registry's entry. *file* is the configuration file to which the server would be
+    written; the digest is compared with the lock file next to it. Returns None if the server does not run a package
+    from npm, PyPI or NuGet.
+
+    *known* caches the answers of npm and uv, including failures, and new answers are added to it. If *asks* is false,
+    npm and uv are not asked; the result is marked as pending if *known* does not contain the answer. Never raises
+    McpHostError.
     """
     query = await find_query(server) if server is not None else None
     if query is None or isinstance(query, PackageDigest):

@@ -80,12 +80,12 @@ class ProjectLock:
         return PLACEHOLDER.encode() in encode(tool.definition) and tool.digest == _lock_tool(listed).digest
 
     def locked_definition(self, name: str) -> bytes:
-        """Return the part of a tool's definition that the lock file contains, as JSON; empty if there is none."""
+        """Return a tool's definition as recorded in the lock file, as JSON; empty if it is not recorded."""
         tool = self._find(name)
         return encode(tool.definition) if tool is not None and tool.definition else b""
 
     def shown_definition(self, listed: ToolDefinition) -> bytes:
-        """Return the part of a tool's current definition that a lock file would contain, as JSON."""
+        """Return a tool's current definition in the form in which a lock file records it, as JSON."""
         return encode(_lock_tool(listed).definition)
 
     def _find(self, name: str) -> "LockedTool | None":
