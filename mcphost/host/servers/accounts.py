@@ -148,9 +148,9 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return a message and a hint to show after a sign-out if other accounts of the server remain.
+    """Return a message and a hint to show after a sign-out if the server has other stored accounts.
 
-    The message lists their *names*; the hint gives a command that selects the first one.
+    The message lists the *names* of these accounts; the hint is a command that selects the first one.
     """
     command = join(("mcphost", "accounts", "use", server, names[0]))
     return (
@@ -160,7 +160,7 @@ def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str
 
 
 def no_sign_in_error(server: str) -> UsageError:
-    """Return the error for a sign-in to a server that is a program on this machine."""
+    """Return the error for an attempt to sign in to a local server, which needs no sign-in."""
     return UsageError(
         f"{server!r} is a program on this machine; there is nothing to sign in to.",
         f"Its secrets are set in its entry: mcphost servers edit {quote(server)}",
@@ -206,7 +206,7 @@ class Accounts:
         """Sign in again and reconnect; return a snapshot of the reconnected server.
 
         If *account* is given, the new tokens are stored under this name, which becomes the selected account. The
-        current connection stays open until the sign-in is complete. Raises SignInRequired if the user cancels. Other
+        existing connection stays open until the user has signed in. Raises SignInRequired if the user cancels. Other
         failures raise ServerError, ConsentDenied, ConfigError or UsageError.
         """
         connection = self._servers.find(server)
@@ -296,7 +296,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of the server's stored accounts, or () if the server already uses one of them."""
+        """Return the names of the server's stored accounts if the server uses none of them; otherwise, return ()."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()

@@ -76,8 +76,8 @@ class ToolDefinition(Struct, frozen=True):
 class ServerListing(Struct, frozen=True):
     """Everything that a server lists: the catalog, the tools by name, and the problems found in each list.
 
-    `problems` maps each kind of list (see KINDS) to sentences about the problems in that list. `tools_ttl` is the
-    number of seconds for which the server declares its tool list valid; 0 if it declares none.
+    `problems` maps each kind of list (see KINDS) to sentences about the problems in that list. `tools_ttl` is how long
+    the tool list is valid according to the server, in seconds; 0 if the server does not say.
     """
 
     catalog: Catalog = Catalog()
@@ -89,8 +89,8 @@ class ServerListing(Struct, frozen=True):
 class KnownInstructions:
     """The instructions of all servers that the model may have received in this run.
 
-    They are kept after a session ends, because they remain part of earlier model requests. Their number and total
-    size are limited; `left_out` names the servers whose instructions exceeded a limit and were not remembered.
+    They are kept after a session ends, because they remain part of earlier model requests. Their number and total size
+    are limited. `left_out` names the servers that had further instructions, which were not kept.
     """
 
     def __init__(self) -> None:
@@ -136,9 +136,9 @@ async def fetch_listing(
 ) -> ServerListing:
     """Fetch those lists in *kinds* that the server supports; copy all other lists from *before*.
 
-    The lists are fetched concurrently, with all their pages. Errors from `Session.request` are raised, with one
-    exception. If the server rejects the request for a list other than the tools, does not respond in time or sends
-    an invalid response, this list is left empty, and the error is reported in `problems`.
+    The lists are fetched concurrently, with all their pages. Errors from `Session.request` are raised. However, if the
+    server rejects the request for a list other than the tools, does not respond in time or sends an invalid response,
+    this list is left empty, and the error is added to `problems`.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()
@@ -212,7 +212,7 @@ async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> N
 
 
 async def run_in_slices(steps: Generator[None, None, T]) -> T:
-    """Run a generator to completion and return its result; yield to the event loop every 5 milliseconds."""
+    """Run a generator to completion and return its result; let other tasks run every 5 milliseconds."""
     deadline = time.perf_counter() + SLICE_SECONDS
     while True:
         try:
@@ -293,8 +293,8 @@ def _decode_together(texts: Sequence[bytes | Raw]) -> list[Any] | None:
 def _definition_error(tool: Tool, raw: Raw, decoded: object = None) -> str:
     """Return the reason why a tool cannot be offered to the model, or "" if it can be.
 
-    Each tool is checked, because one invalid tool would make every request to the model fail. *decoded* is the
-    decoded input schema; if it is None, the schema is decoded here.
+    A tool with an error is left out, because it would make every request to the model fail. *decoded* is the decoded
+    input schema; if it is None, the schema is decoded here.
     """
     if not tool.name or len(tool.name) > NAME_LIMIT:
         return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
@@ -365,9 +365,9 @@ def fingerprints(definitions: Sequence[Raw | bytes]) -> list[str]:
 
 
 def _is_fast_encodable(raw: bytes) -> bool:
-    """Return whether the faster `encode_sorted` gives the same output for this JSON as the canonical encoder.
+    """Return whether `encode_sorted`, which is faster, gives the same output for this JSON as the canonical encoder.
 
-    True only for ASCII without escapes whose numbers are all short integers.
+    True only for ASCII text without escapes, and only if all numbers in it are short integers.
     """
     if not raw.isascii() or b"\\" in raw or b"\x7f" in raw:
         return False

@@ -61,8 +61,9 @@ _METHODS = {
 class ChangeWatcher:
     """Watcher of one session's lists and subscribed resources; the connection runs `run` as a task.
 
-    The other methods may be called from any task. *on_listing* is called with each new listing. The caller keeps
-    *watched_uris* after the session ends, so that subscriptions are restored after a reconnect.
+    The other methods may be called from any task. *on_listing* is called with each new listing. *watched_uris* contains
+    the subscribed resources; the caller passes the same object to the watcher of the next session, so that the
+    subscriptions are restored after a reconnect.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class ChangeWatcher:
     async def list_all(self) -> ServerListing:
         """Fetch all lists at the start of a session; see `fetch_listing` for the errors raised.
 
-        The duration of this first listing does not affect how soon the lists are refreshed after a change notification.
+        Refreshes are delayed in proportion to the duration of earlier ones, but not of this first listing.
         """
         await self._list(KINDS)
         # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.
@@ -158,8 +159,8 @@ class ChangeWatcher:
     async def refresh_if_stale(self) -> None:
         """List the tools again before a tool call if the current list may be outdated. Never raises.
 
-        Waits at most 10 seconds, not counting a sign-in by the user. Before protocol version 2026-07-28, servers do not
-        declare how long a list is valid, so a list is used until the server announces a change.
+        Waits at most 10 seconds, not counting a sign-in by the user. Has no effect before protocol version 2026-07-28:
+        in these versions, a list is used until the server announces a change.
         """
         if not self._is_stale():
             return
@@ -212,11 +213,11 @@ class ChangeWatcher:
         self._is_doubtful = True
 
     def list_again(self) -> None:
-        """Request that all features be listed again, because the server may be a new process.
+        """Request that all features be listed again after a connection failure.
 
-        Call this after a connection failure. From protocol version 2026-07-28 on, the next tool call waits until the
-        tools are listed. A new process usually means a new session, except for an HTTP server that uses no session
-        ids.
+        The server may be a new process, whose features differ. This usually means a new session, whose features are
+        listed anyway, but not for an HTTP server without session ids. From protocol version 2026-07-28 on, the next
+        tool call waits until the tools are listed.
         """
         self._is_doubtful = True
         self._stale_kinds.update(KINDS)
@@ -313,8 +314,8 @@ class ChangeWatcher:
 class ServerChanges:
     """The subscriptions of one server, and the state of its tool list, across the server's sessions.
 
-    *wait_until_ready* waits until a session is ready; it may raise ServerError, ConsentDenied or UsageError.
-    Without a session, the tool list counts as current. The methods may be called from any task.
+    *wait_until_ready* waits until a session is ready; it may raise ServerError, ConsentDenied or UsageError. While
+    there is no session, the tool list counts as up to date. The methods may be called from any task.
     """
 
     def __init__(self, wait_until_ready: Callable[[], Awaitable[object]]) -> None:

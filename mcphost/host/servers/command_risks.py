@@ -45,7 +45,7 @@ def environment_risks(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def address_risks(url: str) -> tuple[str, ...]:
-    """Return warnings if a server's URL is misleading or does not use encryption."""
+    """Return warnings if a server's URL is misleading or unencrypted."""
     try:
         parts = split_url(url)
         host = parts.hostname or ""
@@ -96,7 +96,7 @@ def argument_risks(server: ServerConfig) -> tuple[str, ...]:
 def url_secret_risks(server: ServerConfig) -> tuple[str, ...]:
     """Return warnings about secrets in a server's URL, which servers and proxies write to their logs.
 
-    For a server from a project, references to secrets are ignored here, because `reference_risks` reports them.
+    References to secrets in a project's server are not included, because `reference_risks` reports them.
     """
     sent = dict.fromkeys(
         what for place, what in list_references(server) if place == "address" and _is_secret_reference(server, what)
@@ -148,8 +148,7 @@ def _join_names(names: Sequence[str]) -> str:
 def command_risks(command: Sequence[str]) -> tuple[str, ...]:
     """Return a warning for each kind of risk recognized in a command line.
 
-    The warnings offer no protection: a command without a warning may be just as dangerous. Takes time linear in the
-    length of the command.
+    A command without a warning may be just as dangerous. Takes time linear in the length of the command.
     """
     words = [part for word in command for part in _SPLIT.split(word) if part]
     names = [word.rsplit("/", 1)[-1] for word in words]

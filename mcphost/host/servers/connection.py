@@ -150,8 +150,8 @@ class ServerConnection:
     async def is_first_start(self) -> bool:
         """Return whether this start may take a long time because the program may have to be installed first.
 
-        True only for the first start in this run, and only in two cases: the server was added in this run, or its
-        command installs programs (as `uvx` does) and mcphost has never connected to it before. Raises StoreError.
+        This is possible only for the first start in this run, if the server was added in this run, or if its command
+        installs programs (as `uvx` does) and mcphost has never connected to it before. Raises StoreError.
         """
         if self._attempts > 1:
             return False
@@ -159,7 +159,7 @@ class ServerConnection:
         return self.was_added or (is_installer and not await self._approvals.has_connected(self.config))
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Wait until the server is ready or needs the user to act, but no longer than *seconds* after its start."""
+        """Wait until the server is ready or the user must act, but at most until *seconds* after it began to start."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return
@@ -337,9 +337,9 @@ class ServerConnection:
                 self.changes.list_again()
 
     def on_call_ended(self, number: int) -> None:
-        """Publish `CallEnded` for a client request that ended while a question from the server is still open.
+        """Publish `CallEnded`: a request to the server ended while a question that arose during it is still open.
 
-        The server asked the question during that request. *number* is the `call_number` of the ServerRequestContext.
+        *number* is the number of the request, the `call_number` of its ServerRequestContext.
         """
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
@@ -483,7 +483,7 @@ class ServerConnection:
         return retry
 
     async def _report_drift(self, facts: ServerFacts) -> None:
-        """Notify the user, once, if the server differs from the project's lock file."""
+        """Notify the user, once for each difference, if the server differs from the project's lock file."""
         lock = self.tool_changes.project_lock
         if lock.locked is None and not lock.problem:
             return
@@ -566,7 +566,7 @@ class ServerConnection:
             self._status.set_state("ready")
 
     def remember_instructions(self) -> None:
-        """Remember the server's instructions, which stay in the model's earlier requests after the session ends."""
+        """Remember the server's instructions, which remain part of earlier model requests after the session ends."""
         if self._facts is not None and self._facts.instructions:
             self._known_instructions.remember(self.config, self._facts.instructions)
 

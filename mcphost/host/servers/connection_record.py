@@ -15,9 +15,11 @@ from mcphost.host.servers.server_approval import ServerApprovals
 class ConnectionRecorder:
     """Recorder of the connections to one server.
 
-    The start of a connection is recorded before a process is started or an address is contacted. If an attempt cannot
-    reach the server, the attempts that follow share two rows, one for their start and one for their end, until one of
-    them reaches the server or fails for another reason.
+    A connection is recorded as two audit rows, for its start and for its end. The first one is written before a process
+    is started or an address is contacted.
+
+    While a server cannot be reached, the repeated attempts after the first one share two rows. This ends when an
+    attempt reaches the server or fails for another reason.
     """
 
     def __init__(self, approvals: ServerApprovals) -> None:
@@ -32,8 +34,8 @@ class ConnectionRecorder:
     async def record(self, server: ServerConfig, is_begun: Callable[[], bool]) -> AsyncGenerator[None]:
         """Return a context manager that records the start and end of a connection.
 
-        If the block raises an error, the recorded outcome is "lost" if *is_begun* returns True (the session had
-        begun), else "failed". Raises StoreError or ConsentDenied.
+        *is_begun* returns whether the session has begun. If the block raises an error, the recorded outcome is "lost"
+        if it has, else "failed". Raises StoreError or ConsentDenied.
         """
         kind, what = (
             ("process", " ".join(masked_argv(server))) if server.is_stdio else ("connection", masked_url(server))
@@ -72,9 +74,9 @@ class ConnectionRecorder:
             self._span = await self._approvals.audit.start_span(self._subject, who=self._who)
 
     def finish(self) -> None:
-        """Record the end of a series of failed attempts, which share two rows; do nothing if there is none.
+        """Record the end of attempts that share two rows, with the outcome "failed"; do nothing if there are none.
 
-        The recorded outcome is "failed". The next attempt is recorded in its own rows.
+        The next attempt is recorded in rows of its own.
         """
         self._end("failed")
         self._was_unreachable = False

@@ -53,7 +53,7 @@ MAX_FOLLOWED = 100
 
 
 class EditableTexts(Protocol):
-    """Interface of an object that remembers which of the texts that the user can edit came from servers."""
+    """Interface of an object that remembers texts from servers that the user can edit and send as a message."""
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
         """Remember the texts of a prompt that a server returned."""
@@ -209,9 +209,10 @@ class ServerFeatures:
         """Return the server's suggestions for an argument.
 
         *value* is the text entered so far, and *context* contains the arguments already filled in. Results are cached
-        for a minute, but only while the connection lasts. Raises UnsupportedCapability, without a request, if the
-        server does not declare the completions capability. Before protocol version 2025-03-26, servers could not
-        declare it, so the request is sent unless the server has already rejected the method.
+        for a minute, as long as the connection lasts.
+
+        Raises UnsupportedCapability, without a request, if the server does not support completion. Before protocol
+        version 2025-03-26, servers could not declare this, so they are asked until they reject the method.
         """
         session = await self._session(server)
         filled = (
@@ -260,7 +261,7 @@ class ServerFeatures:
 def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
     """Return the server's error with a message that names the missing resource.
 
-    Servers use two codes for a missing resource; -32602 may also mean that the URI is invalid.
+    Servers use two error codes for a missing resource. One of them, -32602, can also mean that the URI is invalid.
     """
     try:
         server_uri = convert(error.data, ResourceNotFoundData).uri if error.data is not None else ""
@@ -365,8 +366,8 @@ def _display_template(template: str) -> str:
 class AttachedSubscriptions:
     """Subscriptions to attached resources, so that a change on the server marks an attachment as outdated.
 
-    The user's own subscriptions are not changed. If the user ends a subscription that this class created, it is not
-    created again while the resource stays attached.
+    Subscriptions that the user made are not changed. If the user ends one of the subscriptions made here, it is not
+    renewed while the resource stays attached.
     """
 
     def __init__(self, servers: Servers) -> None:

@@ -68,7 +68,7 @@ def read_signature(folder: str, patterns: tuple[str, ...]) -> Signature:
 def _group_patterns(folder: str, patterns: tuple[str, ...]) -> dict[str, list[str]]:
     """Return the folders to search, each with its patterns as absolute paths.
 
-    The folder of a pattern is the part of the pattern before the last slash that precedes its first wildcard.
+    A pattern's folder is everything up to the last slash before its first wildcard.
     """
     groups: dict[str, list[str]] = {}
     for pattern in patterns:

@@ -37,8 +37,8 @@ class RecordedToolCall(NamedTuple):
 def read_request(message: LoggedMessage) -> RecordedToolCall | ClientRequest[Any]:
     """Return the request in a logged message, to be sent again.
 
-    A tool call is returned as data, because only the user may repeat it. Raises UsageError with the reason if the
-    message cannot be sent again. May take 0.5 s for a long message.
+    A tool call is returned as a RecordedToolCall, because the user must repeat it. Raises UsageError with the reason if
+    the message cannot be sent again. May take 0.5 s for a long message.
     """
     if message.direction == "received":
         raise UsageError("The server sent this message.", "Select a request that mcphost sent.")

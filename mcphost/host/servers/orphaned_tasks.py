@@ -31,7 +31,7 @@ CANCEL_SECONDS = 2.0
 class ProgressTracker:
     """Converter from one tool call's notifications to progress events.
 
-    A task status has a message but no numbers, so its event repeats the last known numbers.
+    A task status has a message but no numbers, so its event repeats the numbers of the previous event.
     """
 
     def __init__(self, call: str, server: str) -> None:
@@ -157,10 +157,9 @@ class OrphanedTasks:
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the orphaned tasks of the server with this digest.
 
-        Returns when the tasks or the session have ended. A task is left alone if another running mcphost process is
-        waiting for its result. Never raises an error. On cancellation, the tasks that are still running are kept in
-        the store, and a later run resumes them. The store is read after a delay, because it is busy with other
-        servers during startup.
+        Returns when the tasks or the session have ended. Tasks whose result another running mcphost process is waiting
+        for are left alone. Never raises an error. On cancellation, tasks that have not ended are kept in the store for
+        a later run. Begins after a short delay, because other servers use the store during startup.
         """
         if not self.is_resuming_enabled:
             return

@@ -28,9 +28,9 @@ _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class Retry(NamedTuple):
-    """A planned reconnect: attempt number `attempt` of `attempts`, made after `seconds` seconds.
+    """A planned reconnect after `seconds` seconds, which is attempt number `attempt` of `attempts`.
 
-    If `attempts` is 0, their number is unlimited, as for a server that cannot be reached.
+    If `attempts` is 0, their number is not limited; this is the case while a server cannot be reached.
     """
 
     seconds: float
