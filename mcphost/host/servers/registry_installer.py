@@ -41,7 +41,7 @@ _SEARCH_LIMIT = 100
 class PlanSource:
     """Source of install plans: one way to run a server from a registry, with its inputs.
 
-    If the server is distributed as a bundle, its plans are made from the unpacked bundle's manifest.
+    For a server that is distributed as a bundle, plans are made from the manifest in the unpacked bundle.
     """
 
     def __init__(self, option: InstallOption, bundle: OpenedBundle | None = None) -> None:
@@ -96,7 +96,7 @@ def installed_programs() -> dict[str, str]:
 
 
 def absolute_place(place: str) -> str:
-    """Return *place* unchanged if it is a registry's URL; otherwise, return it as an absolute file path."""
+    """Return a registry's URL unchanged, or the file path of a registry as an absolute path."""
     return place if "://" in place else os.path.abspath(os.path.expanduser(place))
 
 
@@ -105,10 +105,10 @@ def with_registry(
 ) -> dict[str, Any]:
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
-    *place* is the registry's URL or file; *values* contains the input values that the user entered. The record
-    includes the values for arguments and the URL, except secrets. The values for variables and headers are not in
-    the record, because the entry itself contains them (secrets as references). The record also includes the
-    publisher's values that look like secrets, so that mcphost continues to show them in full.
+    *place* is the registry's URL or file; *values* contains the input values that the user entered. The record includes
+    the values for arguments and the URL, except secrets. It does not need those for variables and headers, which the
+    entry itself contains (secrets as references). The record also includes the publisher's values that look like
+    secrets, so that mcphost continues to show them in full.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -124,8 +124,8 @@ def with_registry(
 class PlanDescription:
     """Readable description of an install plan: a line for each property of the server and for each risk.
 
-    `warnings` contains the warnings about the publisher and then the risks. The warnings about the publisher are not in
-    `lines`, because the user sees them earlier.
+    `warnings` contains the warnings about the publisher, followed by the risks. Of these, `lines` contains only the
+    risks, because the user has already seen the warnings about the publisher.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ def _describe_input(one: PlanInput, translate: Callable[[str], str] = str) -> st
 
 
 def translate_plan_line(line: str, inputs: Sequence[PlanInput]) -> str:
-    """Translate a line of an installation plan whose inputs are *inputs*."""
+    """Translate a line of an install plan for the user; *inputs* are the plan's inputs."""
     if line.startswith("inputs: "):
         return translate_line(f"inputs: {join_list(_describe_input(one, _) for one in inputs)}")
     return translate_line(line)
@@ -191,7 +191,7 @@ def mask_server(server: ServerConfig, planned: PlannedEntry) -> ServerConfig:
 
 
 def _shown_in_both(old: ServerConfig, new: ServerConfig, planned: PlannedEntry) -> ShownValues:
-    """Return the texts to show for the variables and headers that an update does not change."""
+    """Return the values to show in full, of those variables and headers that an update does not change."""
     texts = [{"env": server.env, "headers": server.headers} for server in (old, new)]
     return {
         (place, key): text
@@ -211,10 +211,9 @@ def plan_update(
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Return the entry for a newer version, with the user's settings, and the plan from which it was made.
 
-    *place* is the registry's URL or file, *old_entry* the current entry, and *record* the record of the
-    installation in this entry. *typed* contains the input values that the user entered; *given* names the inputs
-    whose values replace those in *old_entry*. The plan names the inputs that still need a value. Raises UsageError
-    or RegistryError.
+    *place* is the registry's URL or file. *old_entry* is the current entry, and *record* the installation record in it.
+    *typed* contains the input values that the user entered; *given* names the inputs whose values replace those in
+    *old_entry*. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
     """
     values = {**record.values_for(source.option), **typed}
     planned = source.plan(values, show_missing=True)
@@ -225,9 +224,9 @@ def plan_update(
 
 
 def _keep_published(record: dict[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Copy the publisher's values recorded in *old* to *record*, if *new* still contains them.
+    """Copy the publisher's values recorded in the *old* entry to *record*, if the *new* entry still contains them.
 
-    *old* and *new* are the entries before and after the update, and *record* is the record of the installation.
+    *record* is the installation record of the *new* entry. The recorded values are shown in full; see `with_registry`.
     """
     published = read_published(old.get("mcphost") or {})
     for section, known in published.texts.items():
@@ -259,9 +258,10 @@ def describe_update(
 class InstallReview(Struct, frozen=True):
     """Description of an installation, which the user reads before confirming it.
 
-    `missing` names the required inputs without a value. `problem` is the reason why the server cannot be installed,
-    "" if it can be. `is_pending` is True until `RegistryInstaller.ask_digest` has requested the digest of the
-    package.
+    - `missing`: the required inputs without a value.
+    - `problem`: why the server cannot be installed, "" if it can be.
+    - `is_pending`: whether the package's digest is still unknown, because `RegistryInstaller.ask_digest` has not been
+      called yet.
     """
 
     lines: tuple[str, ...] = ()
@@ -294,8 +294,8 @@ class InstallDraft:
     def next_kind(self) -> str:
         """The package kind to offer after the current one, such as "pypi"; "" if there is no other kind.
 
-        Preparing a new draft with the previous draft's `next_kind` cycles through all kinds in which the server can be
-        installed. An update keeps its kind, so the result is "".
+        To let the user cycle through all kinds, prepare a new draft with the kind that this property returns. An update
+        keeps its kind, so the result is "".
         """
         usable = (option.kind for option in list_options(self.entry) if not option.problem)
         kinds = list(dict.fromkeys(usable))
@@ -428,7 +428,7 @@ class RegistryInstaller:
     def _describe_command(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> str:
         """Return a command line that installs or updates the draft's server.
 
-        It names the inputs in *values* but does not contain their values, which the command prompts for.
+        For each input in *values*, it has an option with the name only; the command asks for the value.
         """
         arguments = ["mcphost", "servers"]
         if draft.installed is not None:

@@ -16,10 +16,11 @@ from mcphost.store.grants import GrantStore
 class DataUse(Struct, frozen=True, kw_only=True):
     """The part of a server's data that configuration files still refer to.
 
-    `unused` contains the secrets to which no file refers; `used` pairs each other secret with a file that refers to
-    it. `keeps_bundle` is set if a file refers to the server's bundle, or may do so because it cannot be read.
-    `unreadable` is the error if a file, or the list of approved files, cannot be read; secrets in `unused` may then
-    be in use after all.
+    - `unused`: the secrets to which no file refers.
+    - `used`: the other secrets, each with a file that refers to it.
+    - `keeps_bundle`: whether a file refers to the server's bundle, or may do so because it cannot be read.
+    - `unreadable`: the error if a file, or the list of approved files, cannot be read. Unread files may refer to
+      secrets in `unused`.
     """
 
     unused: tuple[str, ...] = ()
@@ -37,8 +38,8 @@ async def find_data_use(
 ) -> DataUse:
     """Look for references to *data* in *files*, and in each `.mcp.json` that the user has approved.
 
-    Other files may refer to the same bundle, because it is shared by all servers installed from it. *planned* maps
-    files to content that is checked instead of the content on disk.
+    A bundle is shared by all servers installed from it, so other files may refer to it. *planned* maps files to content
+    that is checked instead of the content on disk.
     """
     names = data.secrets
     if not names and data.bundle is None:

@@ -52,7 +52,7 @@ class UnreadableReferencesError(SecretDeletionError):
 class ServerData(Struct, frozen=True, kw_only=True):
     """Data stored for a server outside its entry: names of secrets, inputs with a value, and an unpacked bundle.
 
-    The values of password inputs are among the secrets.
+    The values of password inputs are not in `inputs`, but stored with the secrets.
     """
 
     secrets: tuple[str, ...] = ()

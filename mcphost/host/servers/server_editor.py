@@ -31,7 +31,7 @@ _MAX_UNDO = 20
 
 
 class _Change:
-    """A change that can be undone, with the data that it deleted; held only in memory."""
+    """A change that can be undone, with the data that it deleted. The data is kept only in memory."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class _Change:
 
 
 def describe_left_secrets(data: ServerData, error: McpHostError) -> str:
-    """Return sentences that name the unused secrets still in the keyring, and the reason given by *error*.
+    """Return sentences about unused secrets that could not be deleted.
 
-    *error* is the error raised when they could not be deleted; *data* contains their names.
+    *data* contains the names of the secrets, and *error* is the reason.
     """
     if isinstance(error, UnreadableReferencesError):
         return join_sentences(str(error), "Then add the reference to the secret again, and remove it again.")
@@ -94,13 +94,13 @@ class ServerEditor:
         return self._editor.list_files()
 
     async def add(self, entries: Mapping[str, dict[str, Any]], scope: Scope = "user") -> list[SavedServer]:
-        """Add pasted or typed servers to the configuration file of *scope* and start them.
+        """Add pasted or typed servers to the configuration file of *scope* and start them; return the saved servers.
 
-        Returns the saved servers. Servers in a project's file that is not approved are not started.
+        Servers in a project's file that is not approved are not started.
 
-        The pasted text may come from another person, for example from a README. Settings that only the user may choose
-        are therefore omitted, and the notes of the saved server name them. For the same reason, the approval question
-        shows values that may be code.
+        The pasted text may come from someone else, for example from a README. Settings that only the user may choose
+        are therefore omitted and named in the notes of the saved server, and the approval question shows values that
+        may be code.
         """
         saved: list[SavedServer] = []
         for name, entry in entries.items():
@@ -132,12 +132,12 @@ class ServerEditor:
     ) -> SavedServer:
         """Replace the entry of a server in its file and reconnect to the server; see ServerFileEditor.change.
 
-        *expected* is the entry that the user began to edit; ConfigError is raised if the file contains a different
-        one when it is written.
+        *expected* is the entry that the user began to edit. Raises ConfigError if the file no longer contains this
+        entry.
 
-        Secrets that mcphost moved to the keyring and that no file uses any longer are deleted, and the notes of the
-        saved server name them. To let `undo` restore them, they stay in memory. See ServerApprovals.show_values for
-        *shown*.
+        Secrets that mcphost had moved to the keyring are deleted if no file refers to them after the change. The notes
+        of the saved server name them, and they stay in memory so that `undo` can restore them. See
+        ServerApprovals.show_values for *shown*.
         """
         config = self._servers.find(name).config
         saved = await self._editor.change(config, entry, expected=expected, is_approved=is_approved, secrets=secrets)
@@ -185,8 +185,8 @@ class ServerEditor:
     async def remove(self, name: str, *, forgets: bool = False) -> SavedServer:
         """Remove a server from its file and close its connection; the tokens of its accounts are kept.
 
-        If *forgets* is set, the server's secrets, input values and unpacked bundle are also deleted. To let `undo`
-        restore them, the deleted values stay in memory, and the bundle is deleted only by `close`. Raises
+        If *forgets* is true, the server's secrets, input values and unpacked bundle are also deleted. So that `undo`
+        can restore them, the deleted values stay in memory, and the bundle is deleted only by `close`. Raises
         UnreadableReferencesError if the server was removed, but its secrets were kept.
         """
         server = self._servers.find(name).config
@@ -214,10 +214,10 @@ class ServerEditor:
                 await anyio.to_thread.run_sync(shutil.rmtree, folder, True)
 
     async def undo(self) -> str:
-        """Undo the latest change, restoring any secrets that it deleted, and return the name of the changed server.
+        """Undo the latest change, restore the secrets that it deleted, and return the name of the changed server.
 
         Raises UsageError if there is no change to undo, and ConfigError if the file was changed in the meantime. Raises
-        SecretDeletionError if the change was undone but the secrets stored for it could not be deleted.
+        SecretDeletionError if the change was undone, but secrets that it had stored could not be deleted.
         """
         if not self._undo:
             raise UsageError("There is no change to undo.")

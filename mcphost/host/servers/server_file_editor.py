@@ -69,10 +69,9 @@ if TYPE_CHECKING:
 class SavedServer(Struct, frozen=True, kw_only=True):
     """A saved change to a server's entry; `stored_secrets` names the keyring entries created for it.
 
-    `server` is the server as loaded after the change. It is None if the server was removed, or if an entry with the
-    same name in another file is used instead. `notes` describes settings that were omitted. `carried` is the server
-    before the change if its approval still applies, because the change only moved secrets to the keyring;
-    otherwise, it is None.
+    `server` is the server as loaded after the change. It is None if the server was removed, or if an entry with this
+    name in another file is used instead. `notes` describes settings that were omitted. `carried` is the server before
+    the change if its approval was transferred, because the change only moved secrets to the keyring; else None.
     """
 
     edit: ServerEdit
@@ -138,8 +137,8 @@ class ServerFileEditor:
         """Create an editor; *folder* is the folder mcphost was started in.
 
         *secrets* is the storage for secrets that are found in entries. A running chat passes *run* (see
-        `approval_source`) and *sources*: it may use the files given with `--mcp-config`, and its options and profile
-        also apply to edited servers. If *sources* is None, the usual configuration files are read.
+        `approval_source`) and *sources*, so that the same `--mcp-config` files, options and profile apply to edited
+        servers. If *sources* is None, the usual configuration files are read.
         """
         self.config_dir = config_dir
         self.folder = folder
@@ -204,10 +203,10 @@ class ServerFileEditor:
         """Replace the entry of a configured server; see `add`, and `plan_set` for *expected*.
 
         If the change only moves secrets to the keyring, so that the same program is started or the same URL is
-        contacted, the approval and the permissions of the old entry are transferred to the new one.
+        contacted, the approval and the grants of the server are transferred to the new entry.
 
         If *is_approved* is true and *seen* is None, the new entry is approved if the old entry was approved and both
-        name the same files. Pass *seen* if the user has seen the whole new entry, and not only what changes; the new
+        name the same files. If the user has seen the whole new entry, and not only what changes, pass *seen*; the new
         entry is then approved even if the old one was not.
         """
         before = server
@@ -220,7 +219,7 @@ class ServerFileEditor:
         return await self._set(plan, is_approved=is_approved)
 
     async def is_approved(self, server: ServerConfig) -> bool:
-        """Return whether a server's current configuration is approved by more than a session approval.
+        """Return whether a server's current configuration is approved, not counting an approval for this session only.
 
         Raises StoreError.
         """
@@ -260,9 +259,8 @@ class ServerFileEditor:
     async def find_unused_secrets(self, before: ServerConfig) -> ServerData:
         """Return the secrets that mcphost moved to the keyring for a server and that no file uses any longer.
 
-        *before* is the server before a saved change. In the result, `used` contains the moved secrets that its entry
-        or another file still uses. Configuration files that cannot be read are not searched; in this case, `forget`
-        raises UnreadableReferencesError.
+        *before* is the server before a saved change. The result's `used` contains the moved secrets that a file still
+        uses. Files that cannot be read are not searched; in this case, `forget` raises UnreadableReferencesError.
         """
         use = await self.find_use(before, ServerData(secrets=find_moved_secrets(before)))
         return ServerData(secrets=use.unused, used=use.used)
@@ -291,7 +289,7 @@ class ServerFileEditor:
         return data.describe(self.inputs_file, self._secrets.place_of)
 
     def describe_used(self, server: ServerConfig, data: ServerData) -> tuple[tuple[str, Path], ...]:
-        """Return the secrets that a file other than the server's still uses, each as a phrase with that file."""
+        """Return the secrets that files other than the server's own still use, as pairs of a phrase and the file."""
         used = {name: file for name, file in data.used if str(file) != server.file}
         return tuple(zip(self.describe_data(ServerData(secrets=tuple(used))), used.values(), strict=True))
 
@@ -496,8 +494,8 @@ class ServerFileEditor:
     async def _store_secret(self, server: str, secret: PlaintextSecret) -> tuple[str, bool]:
         """Store a secret in the keyring; return the name of the keyring entry, and whether the entry is new.
 
-        A number is added to the name if an entry with another secret has this name. An entry with the same secret is
-        used again. Raises ConfigError if the keyring cannot be used.
+        If an entry with this name has the same secret, it is used again; if it has another secret, a number is added to
+        the name. Raises ConfigError if the keyring cannot be used.
         """
         base = name = keyring_entry_name(server, secret)
         number = 1
@@ -532,9 +530,9 @@ class ServerFileEditor:
         """Record the change in the audit log and write it; *what* is the recorded event.
 
         If *is_approved* is true, the server is then loaded from the changed file and approved. The approval is bound to
-        the content that the files named by the server had before the change was written. If *seen* is given, the server
-        is approved only if the user has seen this content. The approval of *carried*, the server before the change, is
-        transferred to the new server.
+        the content that the files named by the server had before the change was written. If *seen* is given and the
+        user has not seen this content, the server is not approved. If *carried* is given, its approval is transferred
+        to the new server.
         """
         planned = edit.server
         if planned is not None and is_approved:
@@ -577,8 +575,8 @@ class ServerFileEditor:
     async def _is_project_trusted(self, file: ServerFile, content: bytes | None) -> bool:
         """Return whether the user has approved a project's *file* with this content.
 
-        For a project file that does not exist yet (*content* is None), the result is True. For a file that does not
-        belong to a project, it is False.
+        If *content* is None, because the file does not exist yet, the result is True. If the file does not belong to a
+        project, it is False.
         """
         if file.source != "project" or content is None:
             return file.source == "project"
