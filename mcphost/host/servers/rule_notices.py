@@ -11,7 +11,7 @@ from mcphost.host.event_bus import EventBus
 class NeverRuleNotices:
     """Notices about never-rules for tools that their server does not have; each rule is reported once.
 
-    Nothing is reported until `start` is called, because some commands report such rules themselves.
+    Nothing is reported before `start` is called, because some commands report such rules themselves.
     """
 
     def __init__(

@@ -23,9 +23,10 @@ class RunningCallCancelled(McpHostError):
 class RunningCall(Struct, frozen=True, kw_only=True):
     """Snapshot of a tool call in progress.
 
-    `by` identifies what approved the call, as in `ToolStarted.by`. `started_at` and `paused_at` have the same
-    meaning as in `Stopwatch`. `task_id` is the id of the MCP task that the server created for the call, "" if there
-    is none. `is_in_background` means that no turn is waiting for the call.
+    - `by`: what approved the call, as in `ToolStarted.by`.
+    - `started_at`, `paused_at`: see `Stopwatch`.
+    - `task_id`: the id of the MCP task that the server created for the call, "" for none.
+    - `is_in_background`: whether no turn is waiting for the call.
     """
 
     call: str
@@ -82,15 +83,16 @@ class RunningCalls:
         self._count = 0
 
     def reserve_place(self, call: str) -> None:
-        """Reserve the next place in the list for a call that the model proposed, and that may wait for a question.
+        """Reserve the next place in the list of running calls for a call that the model proposed.
 
-        The list then has the order of the transcript. `free_place` must follow when the call has ended.
+        The list then has the order of the transcript, even if the call waits for the user before it runs. Call
+        `free_place` when the call has ended.
         """
         self._count += 1
         self._places.setdefault(call, self._count)
 
     def free_place(self, call: str) -> None:
-        """End the reservation of a place for a call that has ended, or that was not sent."""
+        """Release the place that `reserve_place` reserved, when the call has ended or was not sent."""
         self._places.pop(call, None)
 
     def __len__(self) -> int:

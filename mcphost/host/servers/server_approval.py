@@ -145,8 +145,8 @@ class ServerApprovals:
     def show_values(self, server: ServerConfig, shown: ShownValues) -> None:
         """Set the values to show when the user is asked to approve this exact configuration in this run.
 
-        *shown* contains values that someone other than the user wrote into the entry, for example the publisher of a
-        server. They are shown even if they have since been moved to the keyring.
+        *shown* contains values that the user has not written, but for example the publisher of the server. They are
+        shown even if they have since been moved to the keyring.
         """
         self._shown[server.name, server_digest(server)] = shown
 
@@ -190,10 +190,10 @@ class ServerApprovals:
         return verdict
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
-        """Return the configuration with digests of the files that the approval covers, or None if the user refuses.
+        """Ask the user to approve the server if necessary; return its configuration, or None if the user refuses.
 
-        Asks the user if the server is not yet approved. Connecting with the returned configuration fails if one of
-        these files changes. Raises StoreError, ConfigError or ConsentDenied.
+        The returned configuration contains digests of the files that the approval covers; connecting with it fails if
+        one of these files changes. Raises StoreError, ConfigError or ConsentDenied.
         """
         while await self.ask_approval(server):
             bound_server = with_file_digests(server)
@@ -237,8 +237,8 @@ class ServerApprovals:
 def is_approved_by_flag(server: ServerConfig) -> bool:
     """Return whether the server comes from a `--mcp-config` file, which approves it for this run.
 
-    That flag does not cover the folder mcphost was started in. A server that depends on this folder is therefore
-    approved only if the `--mcp-config` file is inside this folder.
+    A server that depends on the folder in which mcphost was started is approved only if the `--mcp-config` file is
+    inside this folder, because the flag does not cover the folder's other files.
     """
     if server.source != "flag" or not server.startup_folder:
         return server.source == "flag"
@@ -248,11 +248,16 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
 async def approval_source(grants: GrantStore, server: ServerConfig, run: RunApprovals | None = None) -> str:
     """Return how this exact server configuration was approved, or "" if it was not.
 
-    The result is "session" for an approval until mcphost exits, "flag" for the option `--mcp-config`, "demo" for
-    the demo server, and "always" for a stored approval. A running chat passes *run*, because `--mcp-config`
-    approves only the content that its files had when mcphost started. Commands that have just read these files pass
-    None; every server from a `--mcp-config` file then counts as approved. Raises StoreError if the stored approvals
-    cannot be read and the server is not approved for this run.
+    The result is one of these:
+
+    - "session": approved until mcphost exits
+    - "flag": approved by the option `--mcp-config`
+    - "demo": the demo server
+    - "always": approved permanently
+
+    A running chat passes *run*, because `--mcp-config` approves only the content that its files had when mcphost
+    started. Commands that have just read these files pass None. Raises StoreError if the stored approvals cannot be
+    read and the server is not approved for this run.
     """
     if server.source == "demo":
         return "demo"
@@ -333,8 +338,8 @@ async def is_project_approved(grants: GrantStore, project: ProjectFile) -> bool:
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
     """Return a folder's `.mcp.json` if it is approved, and otherwise the reason why it is not used.
 
-    The result is a pair: the file, or None if it is not used; and the reason, which is "" if the current content is
-    approved, if there is nothing in the file, or if there is no such file. *folder* defaults to the current directory.
+    The result is a pair of the file, None if it is not used, and the reason. The reason is "" if the current content is
+    approved, if the file is empty, or if there is no such file. *folder* defaults to the current directory.
     """
     try:
         project = read_project_file(folder or Path.cwd())
@@ -369,7 +374,8 @@ def _is_empty(project: ProjectFile) -> bool:
 def find_carried(before: ServerConfig | None, typed: ServerConfig | None) -> ServerConfig | None:
     """Return *before* with file digests if an approval of it also covers *typed*; otherwise, return None.
 
-    *typed* is the changed server, before secrets in its entry are moved to the keyring.
+    *before* is a server before a change, and *typed* is the changed server as the user entered it, before secrets in
+    its entry are moved to the keyring.
     """
     if before is None or typed is None:
         return None

@@ -148,8 +148,8 @@ class ServerLogBuffer:
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:
         """Add a line; never block and never raise.
 
-        See `ServerLog` for *source*, *logger* and *call*. If there are too many lines in one second, lines from the
-        server are dropped, except the first ones and the last MAX_NEWEST.
+        If a server writes too many lines in one second, only the first ones and the last MAX_NEWEST are stored. The
+        last ones are held back, and stored with a short delay. See `ServerLog` for *source*, *logger* and *call*.
         """
         now = time.monotonic()
         if now - self._second_started_at >= 1:
@@ -181,10 +181,7 @@ class ServerLogBuffer:
                 self._hold_timer = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._store_newest)
 
     def _store_newest(self) -> None:
-        """Store the lines held back because there were too many in one second.
-
-        They are preceded by a line that states how many others were dropped.
-        """
+        """Store the lines that `add` held back, preceded by a line that states how many others were dropped."""
         if self._hold_timer is not None:
             self._hold_timer.cancel()
             self._hold_timer = None
@@ -214,8 +211,8 @@ class ServerLogBuffer:
 def _redact_line(text: str) -> str:
     """Return a line of a server's output with secrets replaced.
 
-    Some servers print a sign-in URL that the user has to open. The parameters of such a URL are kept, because they
-    are not secret (RFC 6749, section 4.1.1), unless they contain a secret that mcphost knows.
+    Some servers print a sign-in URL that the user must open. Its parameters are not secret (RFC 6749, section 4.1.1),
+    so they are kept, unless they contain a secret that mcphost knows.
     """
     if "response_type=" not in text:
         return redact(text)
