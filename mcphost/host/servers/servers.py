@@ -148,9 +148,9 @@ class Servers:
     def start_all(self, only: Container[str] | None = None, *, retry_unreachable: bool = False) -> None:
         """Start all connections, or only those whose names are in *only*.
 
-        If *retry_unreachable* is true, unreachable HTTP servers are retried until they can be reached; this also
-        applies to servers that are added later. After this call, the user is notified of never-rules that match no
-        call because their server has no such tool.
+        If *retry_unreachable* is true, unreachable HTTP servers are retried until they can be reached, including
+        servers that are added later. From this call on, the user is notified of never-rules that match no call because
+        their server has no such tool.
         """
         self._retry_unreachable = retry_unreachable
         self._parts.rule_notices.start()
@@ -261,8 +261,8 @@ class Servers:
 def unknown_tool_error(server: str, tool: str, known: Iterable[str], note: str = "") -> UsageError:
     """Return the error for a tool name that a server does not have.
 
-    The hint lists at most MAX_NAMED_TOOLS of the *known* tools, those with similar names first, and the number of the
-    others. If *tool* is probably a misspelling, the hint suggests the correct name; otherwise, it ends with *note*.
+    The hint names up to MAX_NAMED_TOOLS of the *known* tools, similar names first, and how many more there are. If
+    *tool* is probably a misspelling, the hint suggests the correct name; otherwise, it ends with *note*.
     """
     from difflib import get_close_matches
 
@@ -281,7 +281,7 @@ def unknown_tool_error(server: str, tool: str, known: Iterable[str], note: str =
 class Quarantine:
     """Review of quarantined (changed) tools at the user's request.
 
-    Separately, the user is asked whenever a tool changes; see ToolChangeTracker.
+    ToolChangeTracker asks the user without such a request, whenever a tool changes.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -318,7 +318,7 @@ class ServerStartup:
     """
 
     def __init__(self, servers: Iterable[ServerConnection], settings: RuntimeSettings, events: EventBus) -> None:
-        """Initialize a wait that ends at most `limits.server_wait` seconds after each server's start.
+        """Create the wait; it ends at most `limits.server_wait` seconds after each server's start.
 
         For a server whose program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
         """
@@ -330,8 +330,8 @@ class ServerStartup:
     async def wait(self, prepare_model: Callable[[], Awaitable[None]]) -> None:
         """Wait for starting servers, then notify the user of those that are still not ready. Safe to cancel.
 
-        If servers are still starting after the time limit, they get more time until *prepare_model* returns, because
-        no request can be sent before then. Errors raised by *prepare_model* are passed on.
+        If servers are still starting after the time limit, *prepare_model* is awaited before the user is notified,
+        because no request can be sent before it returns. Errors raised by *prepare_model* are passed on.
         """
         if names := tuple(connection.config.name for connection in self._servers if connection.is_starting):
             self._events.publish(ServersAwaited(names))

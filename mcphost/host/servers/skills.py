@@ -42,8 +42,8 @@ class SkillContent(Struct, frozen=True):
 class _ModelApproval(NamedTuple):
     """The user's permission for the model to load a skill.
 
-    It applies only as long as the digest of the files, the account and the digest of the server's settings
-    are the same. `grant_id` is the id of the grant that allowed loading the skill, "" for none.
+    It applies only while `contents` (the digest of the skill's files), the account and `server_digest` (the digest of
+    the server's settings) stay the same. `grant_id` is the id of the grant that allowed loading the skill, "" for none.
     """
 
     contents: str
@@ -55,9 +55,9 @@ class _ModelApproval(NamedTuple):
 class Skills:
     """Skills of all servers, available as `host.features.skills`.
 
-    A skill is identified by its server's configured name and by its URI or name. Methods that need a running server
-    start it if necessary, and raise ServerError, ConsentDenied or UsageError. They raise MalformedMessage if a
-    skill differs from the listing.
+    Methods take the server's configured name, and the URI or name of the skill. If they need a running server, they
+    start it, and raise ServerError, ConsentDenied or UsageError. They raise MalformedMessage if a file of a skill
+    differs from the server's listing.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -137,10 +137,10 @@ class Skills:
         return skill
 
     def find_loaded(self, server: str, skill: Skill) -> tuple[Skill, str] | None:
-        """Return the skill and the id of its grant if the model loaded it with exactly these files, else None.
+        """Return the skill and the id of its grant if the model has loaded it with exactly these files, else None.
 
-        The server's settings and the account must not have changed since then. The grant is the one that allowed
-        loading the skill; its id is "" if there was none.
+        The result is also None if the server's settings or the account have changed since then. The grant is the one
+        that allowed loading the skill; its id is "" if there was none.
         """
         key = server, skill.uri
         loaded, approval = self._loaded.get(key), self._model_approvals.get(key)
@@ -181,9 +181,9 @@ class Skills:
         return await self._get_file(server, skill, uri, before_send)
 
     def unload_all(self) -> None:
-        """Mark all skills as not loaded after messages were removed from the conversation.
+        """Mark all skills as not loaded; called after messages, which may have contained them, were removed.
 
-        The removed messages may have contained the skills.
+        The model must load a skill again before it can read its other files.
         """
         self._loaded.clear()
         self._model_approvals.clear()

@@ -114,9 +114,9 @@ class ServerStatus:
         return error.hint or RESTART_HINT
 
     def set_retrying(self, error: McpHostError, retry: Retry) -> None:
-        """Set the state "failed", with a hint that states when mcphost will start the server again.
+        """Set the state "failed", with a hint that mcphost will start or contact the server again.
 
-        *retry* is the next automatic attempt.
+        *retry* is the next automatic attempt; the hint states when it is made.
         """
         self._set_error(error)
         seconds, attempt, attempts = retry
@@ -136,8 +136,8 @@ class ServerStatus:
     def set_unreachable(self, error: McpHostError, retry: Retry) -> None:
         """Set the state "unreachable" while mcphost keeps trying to reach a server that has no session.
 
-        *retry* is the next attempt. Callers that need the server get *error* instead of waiting. The state stays until
-        the server is ready or fails in another way.
+        *retry* is the next attempt. *error* is raised in code that waits for the server. The state stays until the
+        server is ready or fails in another way.
         """
         self._set_error(error)
         self._retry_at = time.monotonic() + retry.seconds
@@ -172,8 +172,8 @@ class ServerStatus:
     def set_withdrawn(self, error: McpHostError) -> None:
         """Set the final state "stopped" because the server was removed or replaced.
 
-        If closing its connection fails, the failure is no longer shown, because the user can neither restart the server
-        nor sign in to it.
+        Later changes of the state have no effect. In particular, an error while its connection is closed is not shown,
+        because the user can no longer act on it.
         """
         self.set_stopped(error)
         self._is_final = True
@@ -200,11 +200,11 @@ class ServerStatus:
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Report that a server with a URL has not responded for *seconds*.
+        """Report that a remote server has not responded for *seconds*; set the state "silent".
 
-        A local server may need longer to start, and stays "connecting" until its time limit. If its command is an
-        installer such as `npx`, report that it may still be downloading the program. Does nothing if the server is not
-        connecting, or if its status already has a message.
+        A local server may need longer to start, and stays "connecting". If its command is an installer such as `npx`,
+        the status states that the program may still be downloading. Does nothing if the server is not connecting, or if
+        its status already has a message.
         """
         if self.state != "connecting" or self.detail:
             return
@@ -236,7 +236,8 @@ class ServerStatus:
     async def wait_for_change(self) -> None:
         """Wait until the state changes. Safe to cancel.
 
-        Raises ServerError, ConsentDenied or UsageError if only the user can change the state.
+        Raises ServerError, ConsentDenied or UsageError if the state does not change without action by the user, or if
+        the server is unreachable.
         """
         name = self._config.name
         match self.state:

@@ -1,7 +1,6 @@
 """Detection of changed tools, which are quarantined until the user has seen and accepted the change.
 
-A tool whose definition changes back to an accepted one stays in quarantine, because it was different in the
-meantime.
+A tool stays in quarantine even if its definition changes back, because it was different in the meantime.
 """
 
 import hashlib
@@ -56,16 +55,21 @@ class ToolDigests(Struct, frozen=True):
 
 
 class _WithdrawalLimit:
-    """Limit on how often a server's changes replace an open question, so that the user has time to answer it."""
+    """Limit on how often a server's changes replace an open question, so that the user has time to answer it.
+
+    Replacing a question means to withdraw it and ask a new one. Up to MAX_WITHDRAWN_QUESTIONS withdrawals are available
+    at first; another one becomes available every SECONDS_PER_WITHDRAWAL.
+    """
 
     def __init__(self) -> None:
         self._tokens = float(MAX_WITHDRAWN_QUESTIONS)
         self._refilled_at = monotonic()
 
     async def wait(self, needed: float) -> None:
-        """Wait until the limit allows *needed* more withdrawals.
+        """Wait until at least *needed* withdrawals are available.
 
-        *needed* is 1 to replace an open question, or 0 to ask a question after others were withdrawn.
+        Pass 1 before replacing an open question. Pass 0 before asking a new question: this waits only if the limit has
+        been exceeded.
         """
         now = monotonic()
         refilled = self._tokens + (now - self._refilled_at) / SECONDS_PER_WITHDRAWAL
@@ -74,7 +78,7 @@ class _WithdrawalLimit:
             await anyio.sleep((needed - self._tokens) * SECONDS_PER_WITHDRAWAL)
 
     def count(self) -> None:
-        """Count a question that was replaced or withdrawn."""
+        """Use up one withdrawal, for a question that was replaced or withdrawn."""
         self._tokens -= 1
 
 
@@ -93,8 +97,8 @@ class ToolChangeTrackerFactory:
         """Create a factory; *on_store_error* is called with each error from the store.
 
         After such an error, changes apply only to this run. *carry_over* transfers grants from a tool's previous
-        definition to the accepted one. *acceptances* are the user's decisions of this session; by default, there are
-        none yet.
+        definition to the accepted one. *acceptances* are the user's decisions to accept all changes of a server in this
+        session.
         """
         self.fingerprints = fingerprints
         self.frontend = frontend
@@ -111,9 +115,11 @@ class ToolChangeTrackerFactory:
 class ToolChangeTracker:
     """Tracker of one server's tool definitions, which quarantines those that change.
 
-    A definition is trusted when first seen, unless the project's lock file records a different one, so the user is
-    asked only about changes. Await `compare_first` before the server is ready, call `compare` with each later listing,
-    and run `run` as a task of each session to ask the user.
+    A definition is trusted when first seen, unless the project's lock file records a different one. The user is asked
+    only about changes.
+
+    Await `compare_first` before the server is ready, and call `compare` with each later listing. Run `run` as a task
+    during each session; it asks the user.
     """
 
     def __init__(
@@ -166,8 +172,8 @@ class ToolChangeTracker:
     async def load(self) -> None:
         """Load the fingerprints stored by earlier runs, unless already loaded. Never raises.
 
-        If loading fails, this run does not save any fingerprints, because they could overwrite stored ones that the
-        user relies on.
+        If loading fails, this run saves no fingerprints: they could overwrite those of definitions that the user
+        accepted.
         """
         if self._known is None:
             self._known = {}
@@ -224,8 +230,8 @@ class ToolChangeTracker:
     async def run(self) -> None:
         """Store new tools and ask the user about quarantined ones until cancelled.
 
-        Cancellation withdraws the open question; call `save` afterwards. Tools seen for the first time are stored
-        after a short delay, because other servers use the store during startup.
+        On cancellation, the open question is withdrawn; the caller must then call `save`. Tools seen for the first time
+        are stored after a short delay, because other servers use the store during startup.
         """
         self._has_work = anyio.Event()
         if not (self._unsaved_changes or self._undecided()):
@@ -250,10 +256,11 @@ class ToolChangeTracker:
                 tasks.cancel_scope.cancel()
 
     async def _wait_until_outdated(self, asked: dict[str, str]) -> None:
-        """Wait until the open question about the tools *asked* (names and digests) is outdated.
+        """Wait until the open question about the tools *asked* (names and digests) must be replaced.
 
-        A server must not prevent an answer by announcing changes that it did not make, or by changing its tools all the
-        time. The question therefore stays open for a while; an answer accepts only what was shown.
+        Announcements without an actual change are ignored, and replacements are limited (see `_WithdrawalLimit`).
+        Otherwise, a server could make the question unanswerable by changing its tools constantly. The question may
+        therefore be outdated while it is open, but an answer accepts only the definitions that it shows.
         """
         while True:
             await self._has_work.wait()
@@ -306,9 +313,9 @@ class ToolChangeTracker:
             await self._accept(digests, acceptance=acceptance.id)
 
     def _find_accepted_in_advance(self) -> tuple[ChangeAcceptance | None, dict[str, str]]:
-        """Return the user's decision for this session, and the digests of the tools whose changes it covers.
+        """Return the user's decision to accept all changes in this session, and the tools that it covers now.
 
-        Returns None and {} if nothing is covered.
+        The second item maps the names of these tools to their digests. Returns None and {} if nothing is covered.
         """
         acceptance = self._acceptances.find(self._server, self._digest) if self._offers_session else None
         known = self._known or {}
@@ -328,7 +335,7 @@ class ToolChangeTracker:
         """Accept quarantined tools; see `accept`.
 
         If *is_recorded* is true, another process has already recorded this in the audit log. *acceptance* is the id of
-        the user's decision for this session that covers the changes, if there is one.
+        the decision for this session that covers the changes, "" if the user accepted these changes themselves.
         """
         accepted: list[str] = []
         for name, digest in tools.items():
@@ -354,11 +361,11 @@ class ToolChangeTracker:
         return tuple(accepted)
 
     def _make_room(self, tool: str) -> bool:
-        """Return whether another tool can be remembered; if necessary, forget the oldest unlisted tool.
+        """Return whether another tool can be remembered; if necessary, forget the oldest tool that is no longer listed.
 
         If the result is True, the caller must remember *tool* before it awaits anything. Otherwise, the server could
         list another new tool in the meantime, which would take the free place and be trusted. If the result is False,
-        *tool* stays in quarantine, even if the user accepted it before it was forgotten.
+        *tool* must stay in quarantine, even if the user accepted it earlier and it was forgotten since then.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:
@@ -434,13 +441,13 @@ class ToolChangeTracker:
     async def _find_accepted_elsewhere(self, digests: dict[str, str]) -> dict[str, str]:
         """Return the changed definitions that the user accepted in another mcphost process.
 
-        *digests* and the result map tool names to digests. A definition is returned only if the store records that
-        the user accepted exactly this change: from the definition that this process remembers to the one in
-        *digests*. A stored definition alone is not sufficient, because a process that remembers no earlier definition
-        stores a new one without asking the user.
+        *digests* and the result map tool names to digests. A definition is returned only if the store records that the
+        user accepted exactly this change, from the definition that this process remembers to the one in *digests*. It
+        is not enough that the store contains the new definition: a process that remembers no earlier one stores it
+        without asking the user.
 
-        Unknown tools, and definitions that have changed back to the accepted one, are never returned; the user is
-        asked about them. Raises StoreError.
+        The user is always asked about unknown tools, and about definitions that have changed back to the accepted one;
+        these are never returned. Raises StoreError.
         """
         known = self._known or {}
         changed = {name: one for name, one in digests.items() if name in known and known[name].digest != one}
@@ -510,9 +517,9 @@ class ToolChangeTracker:
 
 
 def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, ToolFingerprint]) -> ToolDigests:
-    """Return the digests of the tools.
+    """Return the digests of the tools; see `ToolDigests`.
 
-    The canonical digest is slow to compute, so it is computed only if the bytes of the definition changed.
+    Canonical digests are slow to compute, so there are none for definitions whose bytes are unchanged.
     """
     raw = {name: hashlib.sha256(listed.raw).hexdigest() for name, listed in tools.items()}
     new = {

@@ -51,7 +51,7 @@ class OfferedTool(Struct, frozen=True):
     def is_current(self) -> bool:
         """Whether the server still lists the same definition, and the tool is neither turned off nor in quarantine.
 
-        A tool stays in quarantine if its definition changed and then changed back.
+        False if the definition changed and then changed back, because the tool is then in quarantine.
         """
         if self.is_disabled() or self.connection.tool_changes.is_quarantined(self.definition.name):
             return False
@@ -139,8 +139,8 @@ class ToolRegistry:
     def forget_removed(self, find_used: Callable[[], Container[str]]) -> None:
         """Forget the names of tools that servers no longer have, except those that *find_used* returns.
 
-        Call this only between a model's response and the next request, because a forgotten name may be given to
-        another tool, and the response may still refer to the earlier one.
+        A forgotten name may be given to another tool. Call this only between a model's response and the next request,
+        so that the response does not refer to a name with a new meaning.
         """
         servers = {one.config.name: one for one in self._connections}
         removed = [key for key in self._names if not _may_have(servers.get(key[0]), key[1])]
@@ -251,8 +251,8 @@ def _make_offer(name: str, offered: OfferedTool) -> ToolOffer:
 def _clean_schema(schema: Raw) -> Raw:
     """Remove hidden characters from the strings in a JSON schema; return it unchanged if there are none.
 
-    The strings include argument descriptions, which the model reads, and also argument names and enum values. If a
-    call's arguments then do not match the original schema, the call is refused before it is sent.
+    The strings include argument names and enum values, so a call's arguments may then not match the original schema.
+    Such a call is refused before it is sent.
     """
     if not _HIDDEN_TEXT.search(schema):
         return schema

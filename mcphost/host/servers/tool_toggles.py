@@ -81,8 +81,8 @@ class ToolToggles:
         """Turn a tool on or off for the model, in this and later runs.
 
         *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`). Raises UsageError if the tool
-        cannot be turned on: it is turned off in a configuration file, or for the same server under another name. Raises
-        ConsentDenied if the required audit row cannot be written.
+        cannot be turned on here, because a configuration file turns it off, or because it was turned off for another
+        name of the same server. Raises ConsentDenied if the required audit row cannot be written.
         """
         await self.load()
         if enabled and self.disabled_by(server, tool) == "file":
