@@ -60,11 +60,11 @@ class CallForbidden(ApprovalVoid):
 class ApprovalChecks(NamedTuple):
     """Final checks that an approved call is still allowed, made just before the call is sent.
 
-    `find_grant_end` receives the id of a grant and the name of a server. It returns the reason why the grant no
-    longer allows calls to the server, or None if it still does; any mcphost process may have revoked the grant.
-    `is_forbidden` receives a tool and arguments, and returns whether a `never` rule forbids this call.
-    `may_auto_send` receives the number of the auto-approve period in which a call was approved, and returns
-    whether the call may still be sent.
+    - `find_grant_end`: receives the id of a grant and the name of a server. Returns the reason why the grant no longer
+      allows calls to the server, or None if it still does; any mcphost process may have revoked it.
+    - `is_forbidden`: receives a tool and arguments. Returns whether a `never` rule forbids this call.
+    - `may_auto_send`: receives the number of the auto-approve period in which a call was approved. Returns whether the
+      call may still be sent.
     """
 
     find_grant_end: Callable[[str, str], Awaitable[GrantEnd | None]]

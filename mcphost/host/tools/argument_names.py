@@ -20,10 +20,11 @@ _MAX_LENGTH = 60
 
 
 def check_argument_names(names: Iterable[str], schema: Raw) -> None:
-    """Raise UsageError if a tool's input *schema* declares properties and does not mention one of *names*.
+    """Raise UsageError if one of *names* is probably a misspelt argument name.
 
-    Without `additionalProperties`, JSON Schema allows any name, but a name that a user typed is then most likely
-    misspelt. Schemas that allow further names explicitly, or that combine other schemas, allow any name.
+    This is the case for a name that the tool's input *schema* does not mention, if the schema declares properties. JSON
+    Schema allows other names by default, but a user who types one has most likely made a mistake. Nothing is checked if
+    the schema explicitly allows further names, or combines other schemas.
     """
     known = _declared_names(schema)
     unknown = next((name for name in names if name not in known), None) if known else None
@@ -36,8 +37,8 @@ def check_argument_names(names: Iterable[str], schema: Raw) -> None:
 def _declared_names(schema: Raw) -> tuple[str, ...]:
     """Return all argument names that *schema* mentions, or () if it may allow others.
 
-    Names that are listed as required, always or together with another argument, are included even if no property
-    declares them, because they must be sent.
+    These are its properties, and names that it requires, always or together with another argument, even if they are not
+    among the properties.
     """
     members = as_object(loads_or_none(schema))
     properties, additional = members.get("properties"), members.get("additionalProperties", False)

@@ -76,9 +76,10 @@ class ResultLimits:
 class ResultTool:
     """Implementation of the built-in tool `read_result`, which returns pieces of a long tool result.
 
-    The model uses it to read a result that it received truncated or shortened. A result over 256 KB is read from a
-    file, whose name the model passes; any other result is read from the conversation by the id of its call. The
-    tool needs no approval, because the original call was approved and the model already received part of its
+    The model uses it to read a result that it received truncated or shortened. It names the result by the id of its
+    call or, for a result over 256 KB, by the name of the file in which it is stored.
+
+    The tool needs no approval, because the original call was approved and the model already received part of its
     result. If a server's results must be reviewed and this one was not, the user reviews each piece.
     """
 
@@ -227,8 +228,8 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
 class SkillTool:
     """Implementation of the built-in tool `load_skill`.
 
-    The model uses it to load a skill, or to read another file of a loaded skill. Only loading a skill needs
-    approval, and nothing is sent to the server before the approval. Only skills listed by a ready server can be
+    The model uses it to load a skill, or to read another file of a loaded skill. Loading a skill needs approval, before
+    which nothing is sent to the server; reading its other files does not. Only skills listed by a ready server can be
     loaded.
     """
 
@@ -285,7 +286,7 @@ class SkillTool:
     async def _load(
         self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
     ) -> SkillContent:
-        """Read a file of the skill, loading the skill first unless *is_loaded*; record this in the audit log.
+        """Return a file of the skill, loading the skill first unless *is_loaded*; record this in the audit log.
 
         *account* is the account that was in use when the user approved the skill. Raises ServerError, or ConsentDenied
         if the skill or the account changed after the approval, or if the approval no longer applies.

@@ -249,7 +249,8 @@ class _PendingCall:
     async def authorize_send(self, has_new_session: bool) -> None:
         """Check, immediately before a request, that the call may still be sent; raise ApprovalVoid if not.
 
-        If *has_new_session* is true, the server's tools are listed again first. Raises ServerError if that fails.
+        *has_new_session* means that the session was replaced during the call. The server's tools are then listed again
+        first. Raises ServerError if they cannot be listed.
         """
         if has_new_session:
             await self._offered.connection.changes.relist()

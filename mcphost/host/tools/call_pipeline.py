@@ -129,8 +129,8 @@ class ToolPipeline:
     def _describe_missing(self, name: str) -> str:
         """Return the text for the model if no tool is offered as *name*.
 
-        The text suggests the tools that are called *name* on their servers. If there are many tools, a model often
-        knows the names from documents or from the user before it knows the names under which they are offered.
+        A model may know a tool by the name that its server gave it, from documents or from the user, rather than by the
+        name under which it is offered. The text suggests the tools with such a name.
         """
         text = f"There is no tool named {name!r}."
         known = [repr(found) for found in self._tool_registry.find_names(name)[:_MAX_SUGGESTED_NAMES]]
@@ -146,8 +146,7 @@ class ToolPipeline:
     ) -> ToolCallOutcome:
         """Return what the model receives as the result of a call; only a note if a hook withholds the result.
 
-        If the server's results must be reviewed, the user also reviews the text that hooks wrote about the result,
-        because it may quote the result.
+        If the server's results must be reviewed, the user also reviews the hooks' notes, which may quote the result.
         """
         rule_input = identify_tool(offered).to_rule_input(approval.arguments)
         is_failed = isinstance(result, McpHostError)
@@ -189,15 +188,13 @@ class ToolPipeline:
     ) -> ToolCallOutcome | None:
         """Return the recorded result of an identical read-only call, or None if the call must run.
 
-        The tool's definition must be the same as in the earlier call. If the server's results currently need a review,
-        the user must have reviewed the recorded result. If the permission for the earlier call no longer applies and
-        nothing else allows the call, the user is asked.
+        The tool's definition must be the same as in the earlier call. If the server's results must be reviewed now, the
+        user must have reviewed the recorded one. If the permission for the earlier call no longer applies and nothing
+        else allows the call, the user is asked. Raises ToolFailure if the call is not allowed.
 
-        The hooks that precede a call are run again. The hooks that follow a call are not, because they have already
-        processed the result. New notes from hooks are added to the result. If these notes need a review, the call must
-        run instead; *notes* then keeps what the hooks returned, so that they are not run again.
-
-        Raises ToolFailure if the call is not allowed now.
+        The hooks that precede a call are run again; those that follow a call are not, because they have already
+        processed the result. New notes from hooks are added to the result. If the user would have to review these
+        notes, the call must run instead; *notes* then contains what the hooks returned, so that they are not run again.
         """
         with self._report_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
@@ -244,10 +241,7 @@ class ToolPipeline:
         return outcome
 
     def _is_unchanged(self, call: ProposedCall, offered: OfferedTool, account: str) -> bool:
-        """Return whether the tool *offered* can still be called as offered, on the same server.
-
-        The tool's definition must be current, and the server must still use *account*.
-        """
+        """Return whether the tool can still be called as *offered*, on the same server and with this *account*."""
         current = self._tool_registry.resolve(call.use.name)
         is_same_server = current is not None and current.connection is offered.connection
         return is_same_server and offered.is_current and offered.connection.account == account
@@ -263,8 +257,8 @@ class ToolPipeline:
     ) -> tuple[OfferedTool, Approval]:
         """Validate the arguments, run the hooks, and ask for approval; repeat this if the user edits them.
 
-        *has_changed* means that the tool changed after the call was approved. Returns the tool as currently listed, and
-        the approval for arguments that the hooks accepted. Raises ToolFailure if the call must not run.
+        *has_changed* means that the tool changed after an earlier approval of this call. Returns the tool as currently
+        listed, and the approval, whose arguments the hooks have accepted. Raises ToolFailure if the call must not run.
         """
 
         async def is_valid(values: dict[str, Any]) -> bool:

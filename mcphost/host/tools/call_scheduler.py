@@ -62,9 +62,11 @@ class CallRound:
 
 
 class _Call:
-    """A tool call by the model; `released` is set when the call's turn no longer needs to wait for it.
+    """A tool call by the model.
 
-    `has_result` means that the tool ran, and that its result was received.
+    `released` is set when the call's turn no longer waits for it, because it has ended or was sent to the background.
+    `is_unsent` means that the tool has certainly not run. `has_result` means that it has run, and that its result was
+    received.
     """
 
     def __init__(self, use: ToolUsePart, context: CallContext) -> None:
@@ -82,9 +84,9 @@ class _Call:
         return make_tool_return(self.use, self.server, self.tool, text, outcome=outcome)
 
     def make_stopped_return(self, *, is_error: bool = False) -> ToolReturnPart:
-        """Return the result of a call that the user stopped.
+        """Return the result of a call that was stopped before it had an outcome.
 
-        *is_error* means that the call was stopped by an error in its turn instead.
+        *is_error* means that an error in its turn stopped the call, and not the user.
         """
         if self.is_unsent:
             return _make_unsent_return(self.use, self.server, self.tool, is_error=is_error)
@@ -105,10 +107,10 @@ _current_call: ContextVar[_Call] = ContextVar("current call")
 
 
 def mark_result_received() -> None:
-    """Record that the current call has received its result, which the user is going to review.
+    """Record that the tool of the current call has run; called before the user reviews its result.
 
-    If the call is stopped from now on, the model is told that the tool ran. Does nothing outside of a call by the
-    model.
+    If the call is stopped during the review, the model is then told that the tool ran. Does nothing outside of a call
+    by the model.
     """
     if (call := _current_call.get(None)) is not None:
         call.has_result, call.is_unsent = True, False
@@ -135,9 +137,11 @@ class CallScheduler:
     async def run(self, calls: CallRound, place: int, context: CallContext, run: RunCall) -> None:
         """Execute the call with the index *place* in *calls* by awaiting *run*; its outcome is added to *calls*.
 
-        The outcome is a placeholder if the user sent the call to the background; the conversation in *context* receives
-        the result later. Cancelling stops the call and waits until it has ended. An exception that *run* raises is
-        raised again; the outcome then tells the model that the call failed, and whether the tool may have run.
+        If the user sends the call to the background, the outcome is a placeholder, and the conversation in *context*
+        receives the result later. Cancellation stops the call and waits until it has ended.
+
+        An exception raised by *run* is raised again. The outcome then tells the model that the call failed, and whether
+        the tool may have run.
         """
         use = calls.uses[place]
         tasks = self._lifetime.tasks
@@ -191,9 +195,9 @@ class CallScheduler:
         return call.make_return_without_outcome()
 
     def describe_call(self, server: str, tool: str) -> None:
-        """Record the server and tool of the current call, which are named in its result if it is stopped.
+        """Record the server and tool of the current call, which the model is told if the call is stopped.
 
-        Also record that the tool has not run yet; this changes when the call gets an execution slot.
+        Until the call gets an execution slot, it also counts as not sent.
         """
         call = _current_call.get()
         call.server, call.tool, call.is_unsent = server, tool, True

@@ -88,7 +88,8 @@ class HookFailed(HookDenied):
 class HookVerdict(Struct, frozen=True):
     """Parsed output of a hook; None or "" stands for a member that is missing from the output.
 
-    `problem` is "could not be run" or "failed" if the reason for the denial is that the hook did not work.
+    `denial` is the reason why the hook denies the call. `problem` is "could not be run" or "failed" if the call is
+    denied only because the hook did not work.
     """
 
     problem: str = ""
@@ -103,11 +104,12 @@ class HookVerdict(Struct, frozen=True):
 class HookNotes:
     """Effects of the hooks on one tool call: notes for the model, changed arguments, a changed result.
 
-    `changed_by` is the last hook that changed the arguments, "" if none did; `is_changed_by_project` is set if one
-    of the project's hooks changed them. `result` is the text that replaces the result for the model, or None if no
-    hook changed the result. `checked` is a call whose hooks have already run, with the arguments that the hooks
-    returned; the hooks are not run again for the same call. `arguments` are the current arguments of the call if a
-    hook or the user changed them, or None if they are unchanged.
+    - `changed_by`: the last hook that changed the arguments, "" for none.
+    - `is_changed_by_project`: whether one of the project's hooks changed the arguments.
+    - `result`: the text that replaces the result for the model, None if no hook changed it.
+    - `checked`: a call for which the hooks have run, and the arguments that they returned; they are not run again for
+      it.
+    - `arguments`: the current arguments if a hook or the user changed them, else None.
     """
 
     notes: list[str] = field(default_factory=list[str])
@@ -133,8 +135,8 @@ class HookNotes:
     def add_to(self, outcome: ToolCallOutcome, *, is_reviewed: bool = False) -> ToolCallOutcome:
         """Return the outcome with the hooks' notes inserted before the text of the result.
 
-        If *is_reviewed* is true, the user has reviewed the notes as part of the result. In that case, only a sentence
-        is inserted, and only if a hook changed the result.
+        If *is_reviewed* is true, the result already contains the notes, which the user has reviewed. In that case, only
+        the sentence that a hook changed the result is inserted, if one did.
         """
         text = self._change_text if is_reviewed else self.text
         return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text)) if text else outcome
@@ -192,8 +194,8 @@ class ToolHooks:
     async def list_files(self) -> tuple[ProjectFileStatus, ...]:
         """Return the status of the project's hooks file if the user has approved or declined it, otherwise ().
 
-        If the file has changed but its approved content is still in effect, the result describes the approved content.
-        Raises StoreError.
+        If the file has changed, but hooks approved earlier are still in effect, the status is that of the approved
+        content. Raises StoreError.
         """
         if self._places is None:
             return ()
@@ -241,10 +243,10 @@ class ToolHooks:
                     self._events.notify("warning", problem)
 
     async def _use_flagged(self, text: ProjectText | None, root: Path) -> None:
-        """Use the hooks file that a command-line flag approved, with its content when mcphost started (*text*).
+        """Use *text*, the content that the hooks file approved by a command-line flag had when mcphost started.
 
-        A server that was started since then must not be able to switch the hooks off. An invalid file is not used;
-        the error is reported when the project's file is read.
+        A server that was started since then may have changed the file to switch the hooks off. An invalid file is not
+        used; the error is reported when the project's file is read.
         """
         if text is None:
             return
@@ -263,8 +265,8 @@ class ToolHooks:
         Hooks approved earlier stay in effect even if the user declines the changed file; they end only when their
         approval is revoked.
 
-        *text* is the content of the hooks file; it is None if there is no such file, or if the file cannot be used
-        (*is_unusable*). *root* is the project's folder. Sentences for the user about hooks that are not used are added
+        *text* is the hooks file, None if there is none. If *is_unusable* is true, *text* is None because the file
+        cannot be used. *root* is the project's folder. Sentences for the user about hooks that are not used are added
         to *problems*. If *again* is true, the user is also asked about a file declined earlier in this session.
         """
         digest, is_changed = "" if text is None else text.digest, is_unusable
@@ -344,9 +346,9 @@ class ToolHooks:
     async def check(self, call: str, rule_input: RuleInput, notes: HookNotes) -> dict[str, Any]:
         """Run the hooks that precede a call, and return the arguments, possibly changed. Raises HookDenied.
 
-        Each hook receives the arguments as changed by earlier hooks, and the hook's rules are matched against them.
-        *rule_input* describes the call, and *call* is its id, "" for a call by the user. Notes for the model are added
-        to *notes*. Each run is recorded in the audit log.
+        *rule_input* describes the call, and *call* is its id, "" for a call by the user. If a hook changes the
+        arguments, the rules of later hooks are matched against the changed ones, which these hooks also receive. Notes
+        for the model are added to *notes*. Each run is recorded in the audit log.
         """
         for hook, is_project in self._select("before_call"):
             if not await self._matches(hook, rule_input):
@@ -397,8 +399,8 @@ class ToolHooks:
     def _select(self, event: HookEvent) -> list[tuple[HookConfig, bool]]:
         """Return the hooks for an event as pairs of a hook and whether it is one of the project's hooks.
 
-        The user's own hooks come last, so that they receive the changes made by a project's hooks. The origin of each
-        hook is determined here, because `refresh` may replace the project's hooks while one of them runs.
+        The user's own hooks come last, so that they receive what the project's hooks changed. The pairs are made at
+        once, because `refresh` may replace the project's hooks while one of them runs.
         """
         hooks = [*((one, True) for one in self._project), *((one, False) for one in self._find_own())]
         return [(one, is_project) for one, is_project in hooks if one.settings.event == event]
@@ -520,9 +522,9 @@ def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, st
 
 
 def _names_denial(answer: bytes) -> bool:
-    """Return whether an unusable answer contains the decision "deny", which is then obeyed.
+    """Return whether a hook's output that cannot be parsed contains the decision "deny", which is then obeyed.
 
-    The answer may be unusable because the hook included an argument in its reason without escaping it.
+    The output may be invalid because the hook inserted an argument into its reason without escaping it.
     """
     return _DENIAL.search(answer) is not None
 
@@ -530,8 +532,8 @@ def _names_denial(answer: bytes) -> bool:
 def _find_repeated_member(answer: bytes) -> str:
     """Return the first member that an object in valid JSON has twice, or "" if there is none.
 
-    A hook may paste an argument into its reason without escaping it. The argument could then add a second decision,
-    which parsers use instead of the first one.
+    If a hook inserts an argument into its reason without escaping it, the argument may contain a second decision.
+    Parsers would use this decision instead of the first one.
     """
     repeated: list[str] = []
 

@@ -94,8 +94,8 @@ class ManualCalls:
         """Return a result that the user passes on to the model; its text is preceded by notes from hooks.
 
         The hooks that follow a call are run first; if one of them replaces the text, the images are left out. Parts
-        that are meant only for the user are replaced in the text, and left out of the images. Raises ConsentDenied if a
-        hook withholds the result, and ServerError or UsageError if the tool no longer exists.
+        that are meant only for the user are left out, too, and the text says so in their place. Raises ConsentDenied if
+        a hook withholds the result, and ServerError or UsageError if the tool no longer exists.
         """
         offered = await self._servers.get_tool(server, tool)
         await self._hooks.refresh()
@@ -113,9 +113,9 @@ class ManualCalls:
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.
 
-        Changed arguments must match the tool's schema. If one of the project's hooks changed them, the call also needs
-        the user's approval, because the user typed other arguments. The hooks that follow a call are run when the user
-        gives the result to the model; see `release`.
+        Changed arguments must match the tool's schema. If one of the project's hooks changed them, the user must
+        approve them, because they are not those that the user typed. The hooks that follow a call are not run here, but
+        when the user passes the result on to the model; see `release`.
         """
         await self._hooks.refresh()
         notes = HookNotes()

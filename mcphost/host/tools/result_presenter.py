@@ -55,9 +55,9 @@ class ResultPresenter:
     ) -> ToolCallOutcome:
         """Convert a result or an error for the model, after the user's review if the server requires one.
 
-        If the arguments differ from those that the model proposed, a note about this is added; *editor* names who
-        changed them, for example "The user". *notes* is the text that hooks wrote about a result that must be reviewed;
-        the user reviews it as the first part of the result.
+        If the arguments are not those that the model proposed, a note about this is added; *editor* names who changed
+        them, such as "The user". *notes* is the text that hooks wrote about a result that must be reviewed; the user
+        reviews it as the first part of the result.
         """
         if is_review_required(offered, result):
             outcome = await self._review(call, approval, result, notes.strip())

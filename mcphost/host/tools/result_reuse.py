@@ -89,10 +89,13 @@ class ResultReuse:
     async def find_permission(self, found: RecordedResult, identity: ToolIdentity) -> ReusePermission:
         """Return whether a recorded result may be reused: "given", "ask" the user first, or "revoked".
 
-        If the user allowed the call once, the result is "given". If a grant allowed the call, the result is "given"
-        while the grant applies to the tool *identity*, "revoked" after the user has revoked the grant, and otherwise
-        "ask". If a rule, a trusted claim or auto-approve mode allowed the call, the result is "ask";
-        `ConsentPolicy.authorize` then decides whether the call is allowed now.
+        It depends on what allowed the earlier call:
+
+        - The user, once: "given".
+        - A grant: "given" while the grant applies to the tool *identity*, "revoked" after the user has revoked the
+          grant, and otherwise "ask".
+        - A rule, a trusted claim or auto-approve mode: "ask". `ConsentPolicy.authorize` then decides whether the call
+          is allowed now, possibly without asking the user.
         """
         if found.permission == "once":
             return "given"

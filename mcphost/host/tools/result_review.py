@@ -78,7 +78,8 @@ class ResultReviewer:
     def is_required(self, server: str) -> bool:
         """Return whether results from this server must be reviewed.
 
-        For a server that was removed in this run, its last setting applies. For an unknown server, the result is False.
+        For a server that was removed in this run, its last configuration decides. For an unknown server, the result is
+        False.
         """
         try:
             return self._servers.find(server).config.review_results
@@ -91,9 +92,9 @@ class ResultReviewer:
     ) -> ReviewOutcome:  # fmt: skip
         """Ask the user to review the parts of a result, and return what the model receives.
 
-        *why* is the reason shown with the question, and *is_error* means that the tool reported a failure. The result
-        is withheld if there are too many open questions. Cancelling withdraws the question; the model is then told that
-        its call ran, although it does not receive the result.
+        *why* is the reason shown with the question, and *is_error* means that the tool reported a failure. If there are
+        too many open questions, the result is withheld. Cancellation withdraws the question; the model is then told
+        that the tool ran, but does not receive the result.
         """
         mark_result_received()
         parts = hide_user_only_parts(parts)

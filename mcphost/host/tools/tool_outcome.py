@@ -32,7 +32,7 @@ class ToolCallOutcome(Struct, frozen=True):
 class ToolFailure(Exception):
     """Raised if a tool call proposed by the model cannot run.
 
-    `user_text` and `model_text` give the reason. `decision` is the decision about the call, for the program's log.
+    `user_text` and `model_text` give the reason to the user and to the model. `decision` is written to mcphost's log.
     `outcome` is the outcome in the ToolFinished event.
     """
 
