@@ -165,11 +165,11 @@ async def test_a_type_that_json_schema_does_not_have_is_named_and_data_is_not_mi
     open_host: OpenHost, tmp_path: Path
 ) -> None:
     fine = '{"type": "object", "properties": {"type": {"type": "string"}, "car": {"default": {"type": "estate"}}}}'
-    typo = '{"type": "object", "properties": {"size": {"type": "strin"}}}'
+    typo = '{"type": "object", "properties": {"size": {"type": "str"}}}'
     tools = f'[{{"name": "fine", "inputSchema": {fine}}}, {{"name": "typo", "inputSchema": {typo}}}]'
     steps = await diagnose(open_host, working(tools=tools), tmp_path)
     (step,) = [step for step in steps if step.status != "ok"]
-    assert "1 tool that some providers may refuse: typo (the type 'strin'" in step.detail
+    assert "1 tool that some providers may refuse: typo (the type 'str'" in step.detail
 
 
 async def test_a_server_that_is_not_approved_is_not_started(open_host: OpenHost, tmp_path: Path) -> None:
