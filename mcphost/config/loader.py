@@ -111,8 +111,7 @@ def load_config(
     named = list(files)
     problems = _find_write_problems(directory, settings, *((SERVERS_FILE, LOCAL_FILE) if not named else ()))
     config = replace(_load_settings(settings, problems, is_diagnosis=is_diagnosis), settings_file=str(settings))
-    servers: list[ServerConfig] = []
-    roots: list[RootConfig] = []
+    servers, roots = list[ServerConfig](), list[RootConfig]()
     if named:
         for name in named:
             try:
