@@ -283,7 +283,7 @@ async def _create_oauth_provider(
 ) -> "tuple[OAuthProvider, ServerConfig]":
     """Return the OAuth provider and the expanded configuration of the server that the user named.
 
-    Raises UsageError, ConfigError or ConsentDenied, or SignInRequired if the server's entry in mcp.json already sets an
+    Raises UsageError, ConfigError or ConsentDenied. Raises SignInRequired if the server's entry already sets an
     Authorization header.
     """
     import anyio.to_thread

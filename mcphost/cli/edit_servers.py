@@ -218,8 +218,8 @@ def _keep_restrictions(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return *entry* with the user's restrictions from the entry that it replaces, and notes for the user.
 
-    Without `--replace`, or if the file has no entry with this *name*, *entry* is returned unchanged. See
-    `foreign_entries.keep_restrictions`.
+    If no entry is replaced, because `--replace` is missing or the file has no entry with this *name*, *entry* is
+    returned unchanged. See `foreign_entries.keep_restrictions`.
     """
     from mcphost.config.foreign_entries import keep_restrictions
     from mcphost.config.server_files import find_entry, scope_file

@@ -153,7 +153,10 @@ def _remove_marks(value: Any) -> Any:
 
 
 def _reword_invalid_value(message: str) -> str:
-    """Say what a value should be; argparse names only the function that rejects it, such as "int" or "dollars"."""
+    """Return argparse's *message* about an invalid value, changed to say what the value should be.
+
+    argparse names only the function that rejects it, such as "int" or "dollars".
+    """
     argument, invalid, rest = message.partition(": invalid ")
     kind, found, value = rest.partition(" value: ")
     if not invalid or not found or not kind.isalpha():
@@ -344,7 +347,7 @@ def command_parser(command: str, action: str = "") -> CommandParser:
 def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
     """Merge the flags before and after the command; a flag after the command overrides the same flag before it.
 
-    However, the `--mcp-config` files from both places are used.
+    `--mcp-config` is an exception: the files from both places are used.
     """
     merged = argparse.Namespace(**{**vars(before), **vars(after)})
     files = [*getattr(before, "mcp_config", []), *getattr(after, "mcp_config", [])]

@@ -244,10 +244,9 @@ def _read_prompt(text: str) -> str:
 
 
 class TerminalStatus:
-    """Status line of the `run` command: the current activity and the progress of tool calls.
+    """Status line of the `run` command, with the current activity and the progress of tool calls.
 
-    The line is shown on standard error. Implements `mcphost.headless.run.StatusDisplay`. Nothing is shown if
-    standard error is not a terminal.
+    It is shown on standard error if that is a terminal. Implements `mcphost.headless.run.StatusDisplay`.
     """
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CommandSecretEntries:
-    """Named secrets in the keyring or in the file that the user chose; see `SecretEntries`.
+    """Named secrets in the keyring or in the file that the user chose; implements `SecretEntries` for commands.
 
     If there is no keyring and no storage location is configured, `prepare` asks the user for one at the terminal.
     """

@@ -1,4 +1,4 @@
-"""Preparation of a server's entry for use: importing modules and expanding `${…}` references in a thread."""
+"""Functions that prepare a server's entry for use in a thread: they import modules and expand `${…}` references."""
 
 import os
 import sys

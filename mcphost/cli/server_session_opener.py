@@ -89,7 +89,8 @@ class PersistentEraStore:
 class LazySessionOpener:
     """SessionOpener that imports heavy modules in a thread when the first server is opened.
 
-    The OAuth registry is created by `create_registry` when the first HTTP server is opened; None disables OAuth.
+    *create_registry* is called when the first HTTP server is opened. If it is None, OAuth is disabled until
+    `account_manager.enable_sign_in` is called.
     """
 
     def __init__(
@@ -166,7 +167,8 @@ def _startup_limits(server: ServerConfig, limits: Limits) -> Limits:
 class LazyAccountManager:
     """AccountManager that expands `${…}` references before it calls a RegistryAccountManager.
 
-    *create_registry* is called when the first HTTP server is opened or an account is managed; None disables OAuth.
+    *create_registry* is called when the first HTTP server is opened or an account is managed. If it is None, OAuth is
+    disabled until `enable_sign_in` is called.
     """
 
     def __init__(self, create_registry: "Callable[[], OAuthRegistry] | None" = None) -> None:
@@ -174,7 +176,7 @@ class LazyAccountManager:
         self._registry: OAuthRegistry | None = None
 
     def enable_sign_in(self, create_registry: "Callable[[], OAuthRegistry]") -> None:
-        """Set the function that creates the OAuth registry."""
+        """Enable OAuth; *create_registry* creates the OAuth registry when it is first needed."""
         self._create_registry = create_registry
 
     def ask_passphrase_again(self) -> None:

@@ -368,8 +368,8 @@ def _invalid_json(name: str, problem: str) -> dict[str, Any]:
 def _check_code(answers: "list[ServerConnectResult]", *, is_broken: bool, unread: int) -> int:
     """Return the exit code of `servers check`.
 
-    *answers* are the results of connecting. *is_broken* is True if a server's entry is invalid. *unread* is the
-    exit code to use for a configuration file that could not be read, or 0 if all files were read.
+    *answers* are the results of connecting, and *is_broken* is true if a server's entry is invalid. *unread* is the
+    exit code for configuration files that could not be read, or 0 if all files were read.
     """
     codes = [one.error.exit_code for one in answers if one.error is not None]
     if len(codes) == len(answers):

@@ -402,7 +402,8 @@ def format_polling(progress: "SignInProgress") -> str:
 class SignInProgressPrinter:
     """Printer that reports the steps of a sign-in to stderr.
 
-    On a terminal, the polling status is redrawn in place; elsewhere, it is printed only when polling slows down.
+    On a terminal, the polling status is redrawn in place. Elsewhere, it is printed only when the interval between polls
+    has become longer.
     """
 
     def __init__(self) -> None:

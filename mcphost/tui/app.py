@@ -57,7 +57,7 @@ class ServerObserver(Protocol):
     """Interface for screens that must be refreshed when a server or a subscribed resource changes."""
 
     def notice_server_change(self) -> None:
-        """Refresh the screen, or do so when it is shown again, because a server has changed.
+        """Because a server has changed, refresh the screen, or do so when it is shown again.
 
         The change may affect its state, sign-in progress, shared folders or features.
         """

@@ -97,10 +97,11 @@ def aliases_of(action: Action) -> tuple[str, ...]:
 
 
 class ParsedCommand(NamedTuple):
-    """A parsed slash command: the word after the slash, the action that it runs, and a value.
+    """A parsed slash command.
 
-    `action` is None if the word is an alias that has only a hint. `value` is the text after the word, or "" if
-    there is none.
+    - `word`: the word after the slash.
+    - `action`: the action that the word runs, or None if it is an alias that has only a hint.
+    - `value`: the text after the word, or "" if there is none.
     """
 
     word: str

@@ -158,8 +158,8 @@ class FileWrite(NamedTuple):
 def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
     """Return the file that the tool call would overwrite, or None if this cannot be determined with certainty.
 
-    A file is returned only if the server runs on this machine and the arguments contain exactly one path and exactly
-    one string of file content. The tool's name must contain no word such as "append", "insert" or "search".
+    It is certain only if the server runs on this machine, the arguments contain exactly one path and exactly one string
+    of file content, and the tool's name contains no word such as "append", "insert" or "search".
     """
     if question.folder is None or any(word in question.tool.casefold() for word in _PARTIAL_WRITE_WORDS):
         return None

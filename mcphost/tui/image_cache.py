@@ -48,8 +48,8 @@ class ImageCache:
         """Return the base64 image *data*, decoded and scaled down to at most *width* × *height* pixels.
 
         If *colors* is not 0, the image has at most that many colors, and each pixel is either opaque or fully
-        transparent. The result may come from the cache. If decoding fails, return a phrase that describes the error;
-        errors are cached too. Raises only CancelledError.
+        transparent. If decoding fails, return a phrase that describes the error. Images and errors are cached. Raises
+        only CancelledError.
         """
         key = sha256(data.encode(errors="replace")).digest(), width, height, colors
         known = self._entries.get(key)

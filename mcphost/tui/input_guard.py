@@ -137,8 +137,8 @@ class PasteGuard:
     def is_early_enter(self, ago: float) -> bool:
         """Record an Enter that was pressed *ago* seconds ago; return whether it may belong to the paste.
 
-        An Enter may belong to the paste if it came right after the paste, or if it repeats such an Enter because the
-        key is held down.
+        This is the case if it came right after the paste, or right after another Enter, so that the key may be held
+        down.
         """
         at = clock() - ago
         is_early = at - max(self._pasted_at, self._last_enter_at) < GUARD_SECONDS

@@ -519,8 +519,8 @@ def _accept_all(
 ) -> tuple[list[str], list[str]]:
     """Return the keys in *texts* that can be assigned to *action*, and messages about problems with them.
 
-    *chosen* maps each key that the user has already assigned to the name of its action. *kitty* is true if the
-    terminal supports the Kitty keyboard protocol.
+    *chosen* contains the keys that the user has already assigned, each with the name of its action. *kitty* is true if
+    the terminal supports the Kitty keyboard protocol.
     """
     keys: list[str] = []
     notes: list[str] = [] if texts or action.name not in KEPT_KEYS else [_("it must have a key")]

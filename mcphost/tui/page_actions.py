@@ -1,4 +1,4 @@
-"""Action of the chat that opens an interactive page of a tool (MCP Apps), and the address that it shows."""
+"""Action of the chat that opens an interactive page of a tool (MCP Apps) in the browser."""
 
 import os
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def open_page(chat: "ChatScreen", call: str = "") -> None:
     """Open the page of the tool call with the id *call* in the browser.
 
-    If *call* is "", open the page of the selected call, or else of the newest one.
+    If *call* is "", open the page of the call that is selected in the transcript, or else the newest page.
 
     If no browser can be opened, add a notice with the address and, over SSH, the command that forwards its port.
     """

@@ -1,4 +1,4 @@
-"""Display of the host's questions, each as a dialog or, while the user is typing, as a small card.
+"""App class that shows the host's questions, each as a dialog or, while the user is typing, as a small card.
 
 A card does not take the focus; the user opens the dialog from the card when ready to answer.
 """

@@ -89,7 +89,7 @@ class AnnouncementLine(Widget):
 
 
 class Announcer:
-    """Reporter of state changes and questions for screen readers, as lines of text.
+    """Announcer of state changes and questions for screen readers, as lines of text.
 
     While a question is waiting, each announcement also names the key that opens it.
     """
@@ -179,9 +179,9 @@ class Announcer:
         self._is_about_screen = is_open
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:
-        """Announce a question that has just been minimized to a card.
+        """Announce *dialog*, the question that is minimized to a card, unless this has been done already.
 
-        Pass None while no question is minimized.
+        *dialog* is None if no question is minimized.
         """
         if dialog is not None and dialog is not self._card:
             self.announce_question(dialog, is_open=False)
@@ -197,9 +197,9 @@ class Announcer:
         widget.call_after_refresh(self._move_cursor, widget)  # the widget may be about to move
 
     def follow_highlight(self, entries: OptionList, prompt: object) -> None:
-        """Move the cursor to the highlighted entry of a list.
+        """Move the cursor to the highlighted entry of a list; if the list does not have the focus, announce the entry.
 
-        If the list does not have the focus, announce the entry instead. *prompt* is the text of the entry.
+        *prompt* is the text of the entry.
         """
         if entries.has_focus:
             self.follow_focus(entries)

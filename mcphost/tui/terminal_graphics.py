@@ -53,9 +53,9 @@ class TerminalGraphics:
         self._has_answered_sixel = False
 
     async def show(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Prepare a base64 image for *width* columns and *height* / 2 rows.
+        """Prepare a base64 image for *width* columns and *height* / 2 rows; return the image or an error message.
 
-        *height* is in half-block pixels; each row has two of them. Returns the image, or an error message.
+        *height* is in half-block pixels, of which each row has two.
         """
         how = self._settings.screen.pictures
         async with self._choosing:

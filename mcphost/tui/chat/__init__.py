@@ -1,4 +1,1 @@
-"""Parts of the chat screen that are not screens themselves.
-
-They handle the status, notices, manual tool calls and file completion.
-"""
+"""Parts of the chat screen: status, notices, manual tool calls and file completion."""

@@ -1,4 +1,4 @@
-"""Message shown in a chat without a model, with the reason if config.toml could not be read."""
+"""Message that a chat without a model shows, with the reason if config.toml could not be read."""
 
 from typing import TYPE_CHECKING
 

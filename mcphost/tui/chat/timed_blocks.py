@@ -1,7 +1,4 @@
-"""Blocks of an opened conversation that are not messages.
-
-These are manual tool calls, and the notice that earlier messages were summarized.
-"""
+"""Blocks to place among the messages of an opened conversation: manual tool calls, and the notice about a summary."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -277,10 +277,10 @@ class Form(Column):
             self._show_page_with_focus(index, by)
 
     def _show_page_with_focus(self, index: int, edge: int) -> None:
-        """Show the page *index*, counted from 0; if a field has the focus, focus a field of that page.
+        """Show the page *index*, counted from 0; if a field has the focus, focus a field of the new page.
 
-        If a field has the focus, *edge* selects the field to focus: 1 for the last field, -1 for the first. Otherwise,
-        *edge* is the position to scroll to: 1 for the end of the page, -1 for its beginning.
+        *edge* is 1 for the end of the page and -1 for its beginning: the last or first field gets the focus or, if no
+        field had the focus, the page is scrolled to this edge.
         """
         rows = [row for row in self._pages[index].rows if row.display]
         if rows and self.current_row is not None:
@@ -295,10 +295,10 @@ class Form(Column):
 
     @property
     def unread_height(self) -> int:
-        """The approximate total height, in terminal rows, of the unread pages, without the current page.
+        """The approximate total height, in terminal rows, of the pages other than the current one that are unread.
 
         A page is unread until its end has been visible. While a page is being laid out, the height is at least 1, so
-        that the form does not count as read.
+        that the caller does not take the whole form for read.
         """
         unseen = self._unseen_pages - {self._page_index}
         return sum(self._pages[index].estimated_height for index in unseen) + self._is_turning

@@ -31,7 +31,7 @@ class RowGroup(Column):
         self._column = Column()
 
     def compose(self) -> ComposeResult:
-        """Create the rows of this group, if they are shown from the beginning."""
+        """Mount the rows of this group if `is_shown` is already set."""
         if self.is_shown:
             self.has_rows = True
             with self._column:
@@ -72,7 +72,7 @@ class FormPage(Column):
         self._groups = tuple(map(RowGroup, split_into_groups(rows)))
 
     def compose(self) -> ComposeResult:
-        """Create the groups, of which only the first has rows."""
+        """Create all groups; only the first one mounts its rows immediately."""
         self._groups[0].is_shown = True
         yield from self._groups
 
@@ -83,7 +83,7 @@ class FormPage(Column):
 
     @property
     def is_shown_whole(self) -> bool:
-        """Whether all rows are mounted and visible, except that the page itself may be hidden."""
+        """Whether the rows of all groups are mounted and shown; the page itself may still be hidden."""
         return all(group.is_shown for group in self._groups)
 
     async def mount_next_rows(self, *, is_shown: bool = False) -> None:

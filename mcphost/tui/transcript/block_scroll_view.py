@@ -157,7 +157,7 @@ class BlockScrollView(ImmediateScrollView):
         self._update_view()
 
     def finish_streams(self) -> None:
-        """Show all text of ended streams immediately; the event loop is blocked meanwhile."""
+        """Show the remaining text of ended streams immediately; the event loop is blocked meanwhile."""
         self._unfinished.finish()
 
     def finish_loading(self) -> None:
@@ -166,7 +166,7 @@ class BlockScrollView(ImmediateScrollView):
             self.earlier.finish()
 
     async def wait_loaded(self) -> None:
-        """Wait until the earlier messages of an opened conversation, and the text of ended streams, are shown."""
+        """Wait until the earlier messages of an opened conversation, and the rest of ended streams, are shown."""
         if self.earlier is not None:
             await self.earlier.wait()
         await self._unfinished.wait()

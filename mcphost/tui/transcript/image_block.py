@@ -75,8 +75,8 @@ class ImageCard(TranscriptBlock):
     def request_size(self, width: int) -> tuple[int, int] | None:
         """Return the size in pixels to which the image must be decoded for a block of *width* columns.
 
-        Return None if there is nothing to decode, because this size has already been requested, the image is folded, or
-        decoding has failed.
+        Return None if it need not be decoded: this size has already been requested, the image is folded, or decoding
+        has failed.
         """
         columns, rows = self._cell_size(width)
         sides = columns, rows * 2

@@ -434,7 +434,7 @@ class TranscriptPresenter:
         self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Add a notice that a subscribed resource, or a resource below it, has changed.
+        """Add a notice that a subscribed resource, or a resource below its URI, has changed.
 
         If this turn already has a notice about the same resource, update that notice instead.
         """

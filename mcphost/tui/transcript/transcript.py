@@ -1,4 +1,4 @@
-"""The conversation on the chat screen: its keys, mouse clicks, and the requests that they send to the app."""
+"""Widget that shows the conversation, handles keys and clicks in it, and posts requests to the app."""
 
 from collections.abc import Callable
 from typing import ClassVar

@@ -163,10 +163,10 @@ class CompletionPopup:
         is_typed: Callable[[], bool],
         mentions: Mentions,
     ) -> None:
-        """Create a popup; *is_typed* returns whether the user typed all of the text.
+        """Create a popup for the *text_area* of *composer*.
 
-        Commands and tools are completed only if all of the text was typed. *mentions* records, for each word that
-        begins with "@", whether it matches a file or anything else.
+        *is_typed* returns whether the user typed all of the text; only then are commands and tools completed.
+        *mentions* records what was found for each word that begins with "@".
         """
         self._composer, self._text_area, self._is_typed = composer, text_area, is_typed
         self._mentions = mentions

@@ -67,8 +67,8 @@ class LogText(LongText):
     def update_lines(self, stored: Sequence[ServerLog]) -> bool:
         """Show the lines of *stored* that are not shown yet; return whether there were any.
 
-        *stored* contains all lines of the log. If lines were dropped from the log before they could be shown, a heading
-        takes their place.
+        *stored* contains all lines that the log still has. If lines were dropped before they could be shown, a heading
+        says so.
         """
         if not stored or stored[-1] is self._newest:
             return False

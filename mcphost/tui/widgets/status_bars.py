@@ -240,8 +240,8 @@ def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[t
 class KeyBar(LaidOutOnce, Widget):
     """Bar of clickable keys in at most *rows* rows; keys that do not fit are omitted.
 
-    *keys* are (key, label, action) tuples; by default, the keys of the chat are shown. `can_stop` determines
-    whether the chat's keys include the key that stops an answer.
+    *keys* are (key, label, action) tuples. If there are none, the keys of the chat are shown; `can_stop` is then
+    whether they include the key that stops a response.
     """
 
     can_stop: reactive[bool] = reactive(False, layout=True)

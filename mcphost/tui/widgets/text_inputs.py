@@ -1,7 +1,4 @@
-"""Text inputs that handle keys in the order in which the user pressed them.
-
-An input can be used alone or in a group with labels.
-"""
+"""Text inputs that handle keys in the order in which the user pressed them, alone or in a group with labels."""
 
 import asyncio
 from contextlib import suppress
