@@ -225,8 +225,8 @@ class AuditLog:
     def is_acceptable(self, entry: AuditEntry) -> bool:
         """Return whether the recorded action may take effect.
 
-        It may if *entry*, its row, is on disk. It also may if the audit log is not required (`[audit] required`),
-        unless too many rows are waiting to be written.
+        This is the case if its row, *entry*, is on disk. It is also the case if the audit log is not required (see
+        `[audit] required`), unless too many rows are waiting to be written.
         """
         if entry.seq > 0:
             return True

@@ -93,10 +93,7 @@ def _have_hidden_characters(arguments: dict[str, Any]) -> bool | None:
 
 
 def _has_excess_marks(text: str) -> bool:
-    """Return whether *text* has characters of ambiguous width, or more combining marks than terminals can display.
-
-    Only consecutive marks are counted.
-    """
+    """Return whether *text* has characters of ambiguous width, or too many combining marks in a row to be displayed."""
     if _AMBIGUOUS_WIDTH.search(text) or _EXCESS_MARKS.search(text):
         return True
     run = 0

@@ -399,7 +399,7 @@ GrantState = Literal["counts", "elsewhere", "suspended"]
 
 
 class GrantStatus(Struct, frozen=True):
-    """A grant and its current state; `why` is the reason if the grant does not apply.
+    """A grant and its current `state`; `why` is the reason if the grant does not apply.
 
     - "counts": the grant applies.
     - "elsewhere": it is for another conversation, folder or account, or its server is removed or changed.

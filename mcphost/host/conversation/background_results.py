@@ -136,7 +136,7 @@ class BackgroundResults:
     async def _deliver_to_stored(self, conversation_id: str) -> None:
         """Add the waiting results to a conversation that is not open; drop them if the conversation was deleted.
 
-        If they cannot be stored, they are added when the conversation is opened.
+        Results that cannot be stored keep waiting; they are added after the conversation is opened and a turn begins.
         """
         try:
             conversation = await Conversation.load(self._store, self._events.report_error, conversation_id)

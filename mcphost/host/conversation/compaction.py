@@ -163,9 +163,10 @@ class Compactor:
     ) -> CompactionResult:
         """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
-        *overflow* is the error with which the model rejected the request, None if it was not sent. *turn* is the id of
-        the turn to which the cost of the summary is added. With `[compaction] mode = "ask"`, the user is asked first;
-        with "never", nothing is summarized. A failure is reported to the user as a notice, and nothing is changed.
+        *overflow* is the error with which the model rejected the request, None if the request was not sent. *turn* is
+        the id of the turn to which the cost of the summary is added. With `[compaction] mode = "ask"`, the user is
+        asked first; with "never", nothing is summarized. A failure is reported to the user as a notice, and nothing is
+        changed.
 
         Nothing is summarized if the request would still not fit into the window, if the summary would not be shorter
         than the messages, or if the last user message alone is larger than the window. In the last case, the user is
@@ -360,9 +361,10 @@ class Compactor:
         return estimate_text_tokens(write_summary(conversation, compaction, compaction.messages))
 
     def _count_message_tokens(self, conversation: Conversation, count: int) -> int:
-        """Estimate how many tokens the first *count* messages, or their summary, take in the next request.
+        """Estimate how many tokens the first *count* messages take in the next request.
 
-        Tool results that are shortened in requests are counted with their shortened length.
+        A summary that replaces some of these messages is counted instead of them. Tool results are counted with the
+        length that they have in the request.
         """
         kept = len(conversation.messages) - count
         messages = self._preview_request(conversation).messages

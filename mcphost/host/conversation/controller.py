@@ -287,7 +287,8 @@ class ConversationController:
     async def set_system_prompt(self, text: str) -> None:
         """Set the open conversation's system prompt from the next turn on; "" selects the configured one.
 
-        Raises UsageError while a turn is running or if the text is too long, and StoreError.
+        Raises UsageError while a turn is running or if the text is too long, ConsentDenied if a required audit row
+        cannot be written, and StoreError.
         """
         self._active.require_idle()
         if len(text) > MAX_SYSTEM_PROMPT:
@@ -302,9 +303,9 @@ class ConversationController:
         await self._active.current.set_system_prompt(text)
 
     async def _record_system_prompt(self, event: str, text: str) -> None:
-        """Record in the audit log that the system prompt is changed to *text*.
+        """Record in the audit log that the system prompt is changed to *text*; *event* is the event of the row.
 
-        Only a digest of the text is recorded. *event* is the event of the audit row. Raises ConsentDenied.
+        Only a digest of the text is recorded. Raises ConsentDenied if a required row cannot be written.
         """
         digest = hashlib.sha256(text.encode()).hexdigest() if text else ""
         subject = AuditSubject(kind="system_prompt", name="configured" if not text else "own", definition=digest)
@@ -313,7 +314,8 @@ class ConversationController:
     async def undo_system_prompt(self) -> None:
         """Undo the last change of the open conversation's system prompt.
 
-        Raises UsageError while a turn is running or if nothing was changed, and StoreError.
+        Raises UsageError while a turn is running or if nothing was changed, ConsentDenied if a required audit row
+        cannot be written, and StoreError.
         """
         self._active.require_idle()
         if not self.can_undo_system_prompt:

@@ -152,7 +152,8 @@ class ResultShortening:
 def _create_cache(shorten: Callable[[Message], Message]) -> MessageCache[Message | None]:
     """Create a cache of shortened messages; it contains None for a message that *shorten* does not change.
 
-    The cache must not contain the message itself, which would otherwise never be freed.
+    The message itself must not be the value: the cache drops a value when its message is freed, which the value would
+    prevent.
     """
 
     def compute(message: Message) -> Message | None:

@@ -188,7 +188,7 @@ class Summarizer:
     async def _merge(
         self, sentences: tuple[SummarySentence, ...], budget: int, most: int
     ) -> tuple[SummarySentence, ...]:
-        """Let the model shorten the sentences until the summary has its target size or gets no shorter.
+        """Let the model shorten the sentences until the summary reaches its target size or stops getting shorter.
 
         The sentences are sent to the model in chunks of *budget* tokens (see `_split`). At most *most* sentences are
         returned.

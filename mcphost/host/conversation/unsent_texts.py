@@ -77,7 +77,7 @@ class UnsentTexts:
         return replace(text, copies=await finder.find_copies(text.text), queued_copies=tuple(queued))
 
     def note_copies(self, text: str, copies: Sequence[CopiedText]) -> None:
-        """Remember the parts of a text that were copied from servers, because the user can edit and send it."""
+        """Remember the parts of a text that were copied from servers, because the user can edit and send the text."""
         if copies and self._copy_finder is not None:
             self._copy_finder.get().note_copies(text, copies)
 

@@ -162,9 +162,9 @@ def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
 class WindowIndex:
     """Index of all windows of a fixed length in selected parts of texts.
 
-    A group stores equal windows once, so a copy is found even if its windows repeat thousands of times, as in indented
-    text. Each window takes 12 bytes, for a 64-bit hash and the number of its text; immediately after the table has
-    grown, it can be twice as much.
+    Equal windows are stored once for each group of texts, so a copy is found even if its windows repeat thousands of
+    times, as in indented text. Each window takes 12 bytes, for a 64-bit hash and the number of its text; immediately
+    after the table has grown, it can take twice as much.
     """
 
     def __init__(self, length: int, limit: int) -> None:

@@ -52,7 +52,7 @@ class CheaperModel(Struct, frozen=True):
 class SendOnce(Struct, frozen=True):
     """Answer that sends this request only; the user is asked again about later requests.
 
-    If `max_output_tokens` is not 0, it limits the length of the model's answer.
+    If `max_output_tokens` is not 0, it limits the length of the model's response.
     """
 
     max_output_tokens: int = 0

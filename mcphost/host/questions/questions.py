@@ -389,9 +389,9 @@ ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 
 
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
-    """Consent prompt for sending a server the model's answer to its sampling request.
+    """Consent prompt for sending a server the model's response to its sampling request.
 
-    Tool calls in the answer are run by the server, not by mcphost.
+    Tool calls in the response are run by the server, not by mcphost.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_REPLY

@@ -296,7 +296,7 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
     """Question that asks where to store the credentials or configured secrets of `servers`.
 
     Credentials from a sign-in are in use even before the user answers. Secrets in a server's configuration entry can be
-    stored only in the plain file, so `sealed_file` is "" for them; otherwise, the entry is not saved.
+    stored only in the plain file, so `sealed_file` is "" for them; if the user refuses, the entry is not saved.
 
     - `reason`: why no keyring can be used.
     - `plain_file`, `sealed_file`: the paths of the unencrypted and of the encrypted file.

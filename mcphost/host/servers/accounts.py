@@ -150,7 +150,7 @@ def parse_account_name(text: str) -> str:
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
     """Return a message and a hint to show after a sign-out if the server has other stored accounts.
 
-    The message lists the *names* of these accounts; the hint is a command that selects the first one.
+    The message lists the *names* of these accounts; the hint contains a command that selects the first one.
     """
     command = join(("mcphost", "accounts", "use", server, names[0]))
     return (

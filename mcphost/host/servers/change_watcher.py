@@ -100,7 +100,7 @@ class ChangeWatcher:
     async def list_all(self) -> ServerListing:
         """Fetch all lists at the start of a session; see `fetch_listing` for the errors raised.
 
-        Refreshes are delayed in proportion to the duration of earlier ones, but not of this first listing.
+        Refreshes are delayed in proportion to the duration of earlier listings, but not of this first one.
         """
         await self._list(KINDS)
         # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.

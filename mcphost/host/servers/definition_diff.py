@@ -31,8 +31,7 @@ _PLAIN_KEY = re.compile(r"[\w$-]+(?: [\w$-]+)*")
 def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
     """Return a line diff of two tool definitions: `- ` removed, `+ ` added, two spaces for unchanged.
 
-    Only the unchanged lines next to changes are included. An empty *before* means that the previous definition is
-    unknown.
+    Unchanged lines are included only next to changes. An empty *before* means that the previous definition is unknown.
     """
     new = definition_lines(after)
     if not before:

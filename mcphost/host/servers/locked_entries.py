@@ -229,9 +229,9 @@ def _keep_references(text: str, shown: str) -> str:
 def _lockable_value(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is not recorded.
 
-    URLs and values that decide which code runs or where connections go are recorded, with secrets hidden. Other values
-    are recorded only if they contain references such as `${NAME}`: the references, with a slow digest of the text
-    around them, which can decide who receives the secrets. See `_bind_hidden` for *hidden_count*.
+    URLs and values that decide which code runs or where connections go are recorded, with secrets hidden. Of other
+    values, only references such as `${NAME}` are recorded, with a slow digest of the whole value if it contains other
+    text, because this text can decide who receives the secrets. See `_bind_hidden` for *hidden_count*.
     """
     is_risky, is_secret = classify_variable(name) is not None, is_secret_name(name)
     if "://" in text or (is_risky and not is_secret):

@@ -23,7 +23,7 @@ _Pairs = tuple[tuple[str, str], ...]
 class SavedMessage(Struct, frozen=True, tag_field="type", tag="message"):
     """A line of a saved log that contains a message.
 
-    `text` contains the message if it is cut off or not valid JSON; otherwise, `message` does.
+    The message is in `message` or, if it is cut off or not valid JSON, in `text`.
     """
 
     number: int

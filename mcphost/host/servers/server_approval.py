@@ -145,8 +145,8 @@ class ServerApprovals:
     def show_values(self, server: ServerConfig, shown: ShownValues) -> None:
         """Set the values to show when the user is asked to approve this exact configuration in this run.
 
-        *shown* contains values that the user has not written, but for example the publisher of the server. They are
-        shown even if they have since been moved to the keyring.
+        *shown* contains values that someone other than the user wrote, such as the publisher of the server. They are
+        shown even if they are now stored in the keyring.
         """
         self._shown[server.name, server_digest(server)] = shown
 

@@ -87,7 +87,7 @@ class ToolOffer(Struct, frozen=True):
 
 
 class ToolRegistry:
-    """The tools that the model may call, under names that stay the same as long as something refers to them."""
+    """The tools that the model may call; their names for the model do not change while the conversation uses them."""
 
     def __init__(
         self,

@@ -228,9 +228,9 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
 class SkillTool:
     """Implementation of the built-in tool `load_skill`.
 
-    The model uses it to load a skill, or to read another file of a loaded skill. Loading a skill needs approval, before
-    which nothing is sent to the server; reading its other files does not. Only skills listed by a ready server can be
-    loaded.
+    The model uses it to load a skill, or to read another file of a loaded skill. Loading a skill needs approval, and
+    nothing is sent to the server before the approval. Reading other files of a loaded skill needs no further approval.
+    Only skills listed by a ready server can be loaded.
     """
 
     def __init__(

@@ -107,8 +107,7 @@ class HookNotes:
     - `changed_by`: the last hook that changed the arguments, "" for none.
     - `is_changed_by_project`: whether one of the project's hooks changed the arguments.
     - `result`: the text that replaces the result for the model, None if no hook changed it.
-    - `checked`: a call for which the hooks have run, and the arguments that they returned; they are not run again for
-      it.
+    - `checked`: a call and the arguments that its hooks returned, so that they are not run again for the same call.
     - `arguments`: the current arguments if a hook or the user changed them, else None.
     """
 
