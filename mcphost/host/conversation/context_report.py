@@ -126,7 +126,7 @@ class ContextMeter:
 
 
 def _measure_contexts(contexts: PageContexts) -> Iterator[TokenShare]:
-    """Yield the size of each context from a page that is sent with the next user message."""
+    """Yield the estimated size of each page context that is sent with the next user message."""
     for waiting in contexts.waiting:
         yield TokenShare("attachments", waiting.part.server, tokens=estimate_part_tokens(waiting.part))
 

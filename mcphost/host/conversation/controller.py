@@ -331,7 +331,7 @@ class ConversationController:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number, in the store, of each message of the open conversation; 0 for an unsaved message."""
+        """The number under which each message of the open conversation is stored; 0 for an unsaved message."""
         return self._active.current.numbers
 
     @property

@@ -41,7 +41,7 @@ _Segment = str | re.Pattern[str]
 
 
 class _Names(NamedTuple):
-    """Patterns for a single name: exact names, and a regular expression for patterns with wildcards."""
+    """Patterns that match one file or folder name: exact names, and a regular expression for those with wildcards."""
 
     exact: frozenset[str]
     pattern: re.Pattern[str] | None

@@ -91,7 +91,7 @@ def find_origins(
 
 
 class ArgumentTexts:
-    """The texts in a call's arguments by path, from which `copied_parts` quotes."""
+    """The texts in a call's arguments, keyed by path, from which the copied parts are quoted."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self._texts: dict[str, str] = {}

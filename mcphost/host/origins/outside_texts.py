@@ -240,7 +240,7 @@ def media_origins(message: Message, targets: Mapping[str, str] = _NO_TARGETS) ->
 
 
 def _add_uncompared(index: OutsideTexts, message: Message) -> None:
-    """Record which servers' content in a message cannot be compared, such as images."""
+    """Record the servers whose content in a message, such as an image, cannot be compared."""
     index.media.update(media_origins(message, index.targets))
     index.incomplete.update(_unknown_copies(message, index.targets))
 

@@ -191,7 +191,7 @@ def mask_server(server: ServerConfig, planned: PlannedEntry) -> ServerConfig:
 
 
 def _shown_in_both(old: ServerConfig, new: ServerConfig, planned: PlannedEntry) -> ShownValues:
-    """Return the values to show in full, of those variables and headers that an update does not change."""
+    """Return the values to show in full for variables and headers that an update does not change."""
     texts = [{"env": server.env, "headers": server.headers} for server in (old, new)]
     return {
         (place, key): text
@@ -314,7 +314,7 @@ class InstallDraft:
         return describe_download(self.option) if self.source is None else {}
 
     def discard(self) -> None:
-        """Delete the downloaded bundle, if there is one."""
+        """Delete the downloaded bundle, if any."""
         if self.source is not None:
             self.source.discard()
 
