@@ -134,7 +134,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
     def unmet_condition(self, button_id: str) -> str:
         """Return the reason why a button's key does not work yet, or "" if it works.
 
-        A number key that chooses a cheaper alternative works as soon as the key that sends the request once.
+        A number key that chooses a cheaper alternative works as soon as the key of the "Send once" button does.
         """
         return super().unmet_condition("once" if button_id.startswith("choose(") else button_id)
 
@@ -252,10 +252,10 @@ def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:
 
 
 def _render_shares(asked: ApproveCost, cells: int) -> Content:
-    """Return a line for each of the largest parts of the input.
+    """Return a line for each of the largest parts of the request's input, such as a server's tool definitions.
 
-    A line contains a bar, the part's share of the input, its cost and its name. The last line combines all other
-    parts. The bar is *cells* characters wide.
+    A line contains a bar, the part's share of the input, its cost and its name. The last line combines all other parts.
+    The bar is *cells* characters wide.
     """
     shown = asked.shares[:_MAX_SHARES_SHOWN]
     rest = sum(share.tokens for share in asked.shares[_MAX_SHARES_SHOWN:])

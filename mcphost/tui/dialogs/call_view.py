@@ -82,8 +82,9 @@ def is_same_json(one: Any, other: Any) -> bool:
 def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallView:
     """Render the arguments of a tool call as sanitized names and values, truncated to fit the dialog.
 
-    *original* contains the arguments that the model sent, or is None if the user has not edited them. Each edited
-    argument is followed by its original value. Truncated text is marked in place and counted in `omitted_characters`.
+    *arguments* include the user's edits. *original* contains the arguments that the model sent, or is None if there are
+    no edits. Below each edited argument, its original value is shown. Truncated text is marked in place and counted in
+    `omitted_characters`.
     """
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []

@@ -1,4 +1,7 @@
-"""Marks and descriptions of text in a tool call that was copied from other servers or from files."""
+"""Display of the text in a tool call that was copied from other servers or from files.
+
+The copied text is highlighted, and described in a line that names its source.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -74,7 +77,7 @@ def _name_server(server: str) -> str:
 
 
 def _quote_name(name: str, plain: re.Pattern[str]) -> str:
-    """Return a name of a server or a model for a line about copied text, in quotes unless *plain* matches it."""
+    """Sanitize a name from a server or a model for a line about copied text; quote it unless *plain* matches it."""
     shown = clean_line(mark_unusual_spaces(name), _MAX_NAME_LENGTH)
     return shown if plain.fullmatch(name) else dumps(shown)
 

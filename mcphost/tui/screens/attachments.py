@@ -167,7 +167,7 @@ class Attachments:
         """Read a resource again, and replace its attachment or, if it is not attached, attach it.
 
         If an earlier version was already sent to the model, attach only the changes. If the model already has the
-        current version, attach nothing, and remove an earlier attachment.
+        current version, attach nothing, and remove the attachment, if any.
         """
         import anyio.to_thread
 

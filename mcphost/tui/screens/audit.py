@@ -225,7 +225,7 @@ def _list_row(row: AuditRow) -> ListRow:
 def _detail_pairs(row: AuditRow) -> list[tuple[str, str]]:
     """Return a row's columns as name-value pairs, the most important ones first.
 
-    Small screens show only the first few pairs. The time is not among these, because the list already shows it.
+    A small screen shows only the first few pairs. The time comes later, because the list already shows it.
     """
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""

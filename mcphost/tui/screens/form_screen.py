@@ -150,9 +150,10 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         return False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable `leave_field` for Tab in text fields, and for Enter only if `moves_on_enter` returns True.
+        """Enable the action `leave_field` only for keys that move the focus from the focused field.
 
-        In other widgets, Tab and Enter have their usual function.
+        Tab and Shift+Tab do this in every text field, and Enter if `moves_on_enter` returns True. Otherwise, the keys
+        have their usual function.
         """
         if action != "leave_field":
             return super().check_action(action, parameters)

@@ -53,8 +53,8 @@ class HistoryChoice(NamedTuple):
 class _Entry(NamedTuple):
     """Conversation in the history list.
 
-    `number` identifies, in the store, the message that matches the search. It is 0 if the title matches, or if there is
-    no search.
+    `number` is the number, in the store, of the message that matches the search. It is 0 if the title matches, or if
+    there is no search.
     """
 
     id: str
@@ -232,10 +232,10 @@ class HistoryScreen(TypeAheadListScreen):
         entries.cursor = self.find_again(chosen, default)
 
     def _describe_runs(self) -> str:
-        """Return a note about the conversations of `mcphost run`, which are hidden by default.
+        """Return a note about the conversations of `mcphost run`, or "" if there are none.
 
-        The note states how many are hidden or, while they are shown, names the key that hides them again. Return "" if
-        there are no such conversations. Also return "" for search results, which always include them.
+        They are hidden by default; the note states their number and the key that shows them. While they are shown, it
+        names the key that hides them. Search results always include them, so the note is then "".
         """
         if self._found is not None or not self._run_count:
             return ""
@@ -326,8 +326,8 @@ class HistoryScreen(TypeAheadListScreen):
     def _has_moved(self) -> bool:
         """Return whether the user has moved the cursor since the search text last changed.
 
-        This compares the current text with the text at the time of the last move. Change events are not used, because
-        Textual may report a change too late: if a letter and an arrow key arrive together, it handles both keys first.
+        To find out, compare the current text with the text at the time of the last move. Change events would come too
+        late: if a letter and an arrow key arrive together, Textual handles both keys before it reports the change.
         """
         return self._moved_text == self.query_one("#search", Input).value
 

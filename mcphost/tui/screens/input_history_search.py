@@ -48,7 +48,7 @@ class InputHistoryScreen(ListScreen):
         self._search_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        """Show the search syntax; the base class then reads the newest messages."""
+        """Show the search syntax in the empty search line; the base class then reads the newest messages."""
         self.query_one("#search", Input).placeholder = _('Search your messages: words, "a phrase", -word, after:7d')
         self.show_about(Content.styled(_("Reading…"), "$muted"))
 

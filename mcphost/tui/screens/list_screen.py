@@ -372,8 +372,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def _find_matches(self, words: Sequence[str]) -> list[ListRow]:
         """Return the entries that contain all *words*, which must already be normalized with `fold_text`.
 
-        Because the entries can contain 16 MB of text, this text is normalized only when the user first searches, and
-        the result is cached until the entries are loaded again.
+        The entries can contain 16 MB of text. They are therefore normalized only at the first search, and the result is
+        cached until the entries are loaded again.
         """
         if self._search_texts[0] is not self.entries:
             texts = [self.fold_text(f"{row.title} {row.detail} {row.group}") for row in self.entries]
@@ -387,10 +387,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return len(self._group_sizes) > 1
 
     def _render_heading(self, rows: Sequence[ListRow], found_count: int) -> Content:
-        """Return the heading of a group: its name, and the number of its entries.
+        """Return the heading of a group: its name, and the number of its entries, such as "12" or "3 of 12".
 
-        *rows* are the entries of the group that are listed, and *found_count* is the number of its entries that match
-        the search. If only some entries match or are listed, the heading also gives that number.
+        *rows* are the listed entries of the group, and *found_count* is the number of its entries that match the
+        search. If not all entries of the group match, or not all matching entries are listed, the heading contains both
+        numbers.
         """
         group = rows[0].group
         size = self._group_sizes[group]

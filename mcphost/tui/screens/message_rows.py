@@ -67,7 +67,7 @@ class DescribedEntry(NamedTuple):
 
 
 class EntryDescriber:
-    """Formatter of the entries of one log, which formats each entry only once."""
+    """Formatter of the entries of one log, which caches the formatted entries."""
 
     def __init__(self) -> None:
         self._parsed: dict[int, ParsedMessage] = {}
@@ -148,7 +148,7 @@ class _Answered(NamedTuple):
 
 
 def _find_answered(messages: Iterable[LoggedMessage], parsed: Mapping[int, ParsedMessage]) -> dict[int, _Answered]:
-    """Return the logged request that each response answers, keyed by the number of the response.
+    """Return the logged request that each response answers, keyed by the response's number in the log.
 
     *messages* must be ordered by time. A request has at most one response, sent by the other side. A truncated response
     is recognized by its beginning.
@@ -173,10 +173,10 @@ def _find_answered(messages: Iterable[LoggedMessage], parsed: Mapping[int, Parse
 
 
 def _describe_message(message: LoggedMessage, parsed: ParsedMessage, answered: _Answered | None) -> DescribedEntry:
-    """Return a message with its label.
+    """Return a message with its label, such as "tools/call #3" or "result of tools/call · 12 ms · #3".
 
-    The label is the method and id of a request, or the kind and id of another message. Data that is not a JSON-RPC
-    message counts as an error.
+    *answered* is the request that the message answers, if this is known. Data that is not a JSON-RPC message counts as
+    an error.
     """
     is_error = isinstance(parsed, JsonRpcErrorResponse)
     if answered is not None:
@@ -238,8 +238,9 @@ _MAX_SHOWN_WORD = 40
 class MessageFilter(NamedTuple):
     """A filter of the messages screen; an entry passes if it matches every part.
 
-    `words` must occur in the entry's label or time. `problem` is an error message if the filter could not be parsed,
-    otherwise ""; if it is set, no entry passes.
+    All `methods` must occur in the entry's JSON-RPC method, and all `words` in its label or time. Its HTTP status must
+    begin with each of `statuses`, and its direction must equal each of `directions`. If the filter could not be parsed,
+    `problem` is an error message, and no entry passes; otherwise, `problem` is "".
     """
 
     methods: tuple[str, ...] = ()

@@ -175,7 +175,7 @@ class ModelsScreen(ListScreen):
         """Return a row for each model.
 
         The model in use comes first, even if it was not found. It is followed by favorites, recently used models, other
-        usable models, and finally the remaining models.
+        models that can be used without adding an API key, and finally the remaining models.
         """
         used = [model for model in self._models if self._is_used(model)]
         others = [model for model in self._models if not self._is_used(model)]

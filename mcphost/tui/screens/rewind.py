@@ -47,8 +47,8 @@ _STAY_DONE = N_("Going back does not undo these tool calls.")
 class RewindChoice(NamedTuple):
     """The action that the user chose on the rewind screen.
 
-    "edit", "retry" and "call_again" go back to the point after the first `keep` messages. Then "edit" inserts the next
-    message into the composer, whereas "retry" and "call_again" have the last message answered again: "retry" may reuse
+    "edit", "retry" and "call_again" go back to the point after the first `keep` messages. "edit" then inserts the next
+    message into the composer. "retry" and "call_again" have the last kept message answered again: "retry" may reuse
     results of read-only tool calls, "call_again" does not.
 
     "fork" copies the first `keep` messages to a new conversation. "branch" opens the branch with the number `number`.

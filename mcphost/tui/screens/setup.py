@@ -367,8 +367,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _handle_entered_key(self, event: events.Key) -> None:
         """Handle a key after selection has been enabled.
 
-        Space chooses the entry under the cursor, and Up and Down leave an input. If no list has the focus, other
-        characters are typed into the API key input.
+        Space chooses the entry under the cursor. In an input, Up and Down move the focus to the previous or next
+        widget. If no list has the focus, other characters are typed into the API key input.
         """
         if event.key in {"up", "down"} and isinstance(self.focused, Input):
             event.stop()

@@ -111,7 +111,7 @@ class TypeAheadListScreen(ListScreen):
 
     @property
     def _commands(self) -> dict[str, str]:
-        """The actions of the letter keys, keyed by the letter in use."""
+        """The actions of the letter keys, keyed by the letter that is assigned to them, by default or by the user."""
         rows = (*self.KEY_ROWS, *((key, "", action) for key, action in self.MORE_COMMANDS.items()))
         resolved = keys_in_use(self).resolve_rows(rows, self._bindings)
         return {key: action for keys, (_key, _label, action) in resolved for key in keys if len(key) == 1}

@@ -1,4 +1,4 @@
-"""Saving and restoring of unsent text, and the state of an earlier message that is being edited.
+"""Class that saves and restores unsent text, and the state of an earlier message that is being edited.
 
 Each conversation has its own unsent text.
 """
@@ -137,7 +137,7 @@ class DraftSaver:
     def _restore(self, text: UnsentText) -> None:
         """Insert saved text before the composer's text.
 
-        Saved queued messages are inserted as well, but not sent.
+        Queued messages that were saved become part of this text; they are not sent.
         """
         sources = text.sources or ((text.source,) if text.source else ())
         targets = dict.fromkeys(sources, UNKNOWN_TARGET) | dict(text.servers)
