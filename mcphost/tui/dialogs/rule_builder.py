@@ -245,7 +245,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Move the focus forward or backward through the Back button, the fields and the Save button."""
+        """Move the focus to the next field or button, or to the previous one if *by* is negative."""
         if self.form.current_row is not None:
             if not self.form.move_focus(by):
                 self._focus_button(by)

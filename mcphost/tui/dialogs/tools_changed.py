@@ -56,7 +56,7 @@ def _render_first_lines(change: ToolChange) -> list[str]:
 
 
 def _translate_note(line: str) -> str:
-    """Translate a line of a diff into the user's language if mcphost wrote the line.
+    """Translate a line of a diff into the user's language if mcphost wrote the line, such as "… and more".
 
     A line that quotes the server is returned unchanged.
     """

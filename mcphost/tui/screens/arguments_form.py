@@ -69,7 +69,7 @@ class ArgumentsForm(FormScreen[A]):
     def show_fault(self, text: str) -> None:
         """Show an error message below the inputs; "" clears it.
 
-        A long message leaves less height for the inputs, so the height is divided again.
+        A long message leaves less height for the inputs, so `fit` divides the height again.
         """
         super().show_fault(text)
         self.fit()

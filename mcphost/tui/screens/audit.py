@@ -113,13 +113,13 @@ class AuditScreen(ListScreen):
         )
 
     def action_older(self) -> None:
-        """Show the next page, with older rows, if there is one."""
+        """Show the next page, which has older rows; do nothing on the last page."""
         if len(self._audit_rows) == PAGE_SIZE:
             self._page_starts.append(self._audit_rows[-1].seq)
             self._request_page()
 
     def action_newer(self) -> None:
-        """Go back to the previous page, with newer rows, if there is one."""
+        """Go back to the previous page, which has newer rows; do nothing on the first page."""
         if len(self._page_starts) > 1:
             self._page_starts.pop()
             self._request_page()

@@ -442,7 +442,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         self.query_one(Composer).show_queue(self.queue.describe())
 
     def on_queue_recall_requested(self, message: QueueRecallRequested) -> None:
-        """Move a queued message back into the composer, or discard it if the user removed it."""
+        """Move a queued message back into the composer or, if the user wants to remove it, discard it."""
         if (taken := self.queue.take(message.place)) is not None and not message.is_removal:
             self.restore(taken.draft, taken.attachments)
         self._show_queue()

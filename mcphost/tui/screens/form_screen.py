@@ -165,7 +165,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     async def action_leave_field(self, key: str) -> None:
         """Focus the next widget, or the previous one for Shift+Tab.
 
-        The focus does not move if the focused field uses *key* itself.
+        The focus does not move if the focused field uses *key* itself, for example to choose a suggestion.
         """
         field = self.focused
         if isinstance(field, OrderedInput):

@@ -1,4 +1,4 @@
-"""Keys that work only in one part of the app, as the help screen lists them."""
+"""Table of the keys that work only in one part of the app, for the help screen."""
 
 from mcphost.translation import N_
 

@@ -390,7 +390,7 @@ def _list_row(one: DescribedEntry) -> ListRow:
 
 
 def _exchange_pairs(exchange: LoggedExchange) -> list[tuple[str, str]]:
-    """Return the facts of an exchange as name-value pairs, the most important ones first."""
+    """Return the details of an HTTP exchange as name-value pairs, the most important ones first."""
     challenge = "; ".join(value for name, value in exchange.response_headers if name == "www-authenticate")
     shown = show_headers((("www-authenticate", challenge),))[0][1] if challenge else ""
     head, whole = exchange.head_seconds, exchange.seconds

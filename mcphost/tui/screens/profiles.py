@@ -80,7 +80,8 @@ class ProfilesScreen(ListScreen):
     def find_again(self, before: ListRow | None, default: int) -> int:
         """Return the index of the entry to select after the entries were loaded.
 
-        When the screen opens, this is the profile that was passed as `selected`; afterwards, see the base class.
+        When the screen opens, this is the index of the profile that was passed as `selected`. When the entries are
+        loaded again, it is the index of the same entry as before; see the base class.
         """
         if before is None and self._selected:
             names = [row.title for row in self.visible_rows]
@@ -88,7 +89,7 @@ class ProfilesScreen(ListScreen):
         return super().find_again(before, default)
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each profile and, if there are any profiles, a row for "no profile"."""
+        """Return a row for each profile, followed by a row for "no profile"; if there is no profile, return no rows."""
         rows = [
             ListRow(profile, profile.name, _summarize(profile), "●" if profile.name == self._config.profile else "")
             for profile in self._config.profiles

@@ -155,7 +155,7 @@ class RootsScreen(ListScreen):
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show a folder's origin, a warning if there is one, and which servers have received the folder."""
+        """Show a folder's origin, a warning (if any), and which servers have received the folder."""
         one: RootFolder = row.value
         told = {
             "there": _("with servers that ask, if you agree"),

@@ -464,7 +464,7 @@ class ServersScreen(TypeAheadListScreen):
         self.app.push_screen(form, finish)  # pyright: ignore[reportUnknownMemberType]
 
     def _select(self, is_wanted: Callable[[str], bool]) -> None:
-        """Move the cursor to the first server for whose name *is_wanted* returns true, if there is one."""
+        """Move the cursor to the first server whose name satisfies *is_wanted*; do nothing if no name does."""
         wanted = (at for at, row in enumerate(self.visible_rows) if is_wanted(row.value))
         if (at := next(wanted, None)) is not None:
             self.list_widget.cursor = at

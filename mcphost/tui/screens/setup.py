@@ -279,7 +279,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _enter(self) -> None:
         """Enable the selection of models and servers, and update the key hints.
 
-        Until then, typing closes the screen, and the text goes to the composer.
+        Until then, typing closes the screen and continues in the composer.
         """
         if not self._is_entered:
             self._is_entered = True
@@ -287,7 +287,10 @@ class SetupScreen(FormScreen[SetupChoice]):
             self.on_resize()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert pasted text into the API key input, if there is one and selection is not enabled yet."""
+        """Insert pasted text into the API key input, if the screen has one and selection is not enabled yet.
+
+        A pasted URL closes the screen and goes to the composer instead.
+        """
         if not self._is_entered and find_address(event.text):
             event.stop()
             self.dismiss(SetupChoice(typed=event.text.strip()))
@@ -342,10 +345,10 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._show_target(event.option_index)
 
     async def on_key(self, event: events.Key) -> None:
-        """Handle a key, depending on whether selection has been enabled.
+        """Handle a key, depending on whether models and servers can be selected yet.
 
-        If it has, see `_handle_entered_key`. Otherwise, Tab or an arrow key enables it, and `_handle_typed` handles
-        text.
+        If so, see `_handle_entered_key`. Otherwise, Tab or an arrow key enables the selection, and `_handle_typed`
+        handles typed text.
         """
         if self._is_entered:
             self._handle_entered_key(event)

@@ -97,7 +97,7 @@ class ToolsScreen(ListScreen):
         self.run_worker(self._examine_tools, group="examine", exclusive=True)
 
     async def _examine_tools(self) -> None:
-        """Examine the tools' definitions in another thread, and mark the tools that contain suspicious phrases."""
+        """Mark the tools whose definitions have suspicious phrases; another thread examines the definitions."""
         tools = self._server_view.catalog.tools
         if tools is not self._examined_tools:
             before = self._suspicious
