@@ -211,7 +211,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _diff_widgets(self) -> Iterator[Content | Widget]:
         """Yield diffs of the text that the call would replace, and of the file that it would overwrite.
 
-        The diffs are shown in addition to the arguments.
+        The former compare arguments such as `old_string` and `new_string`. All diffs are shown in addition to the
+        arguments.
         """
         for diff in (*diff_replacements(self.review.arguments), *filter(None, (self._file_diff,))):
             yield Content.styled(diff.title, "$muted")
@@ -429,8 +430,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def action_always(self) -> None:
         """Open the rule builder with a rule for this call; if the Always button is disabled, show the reason.
 
-        A skill is allowed without the rule builder, because the user has nothing to choose: a rule for a skill always
-        refers to the skill's files and their content.
+        A skill is allowed without opening the rule builder. The user has nothing to choose there, because a rule for a
+        skill always refers to the skill's files and their content.
         """
         if self.disabled_reason("always") or self.details.skill:
             self.approve("always", AllowAlways())

@@ -216,7 +216,7 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Revoke the selected grant or folder decision on the second key press.
+        """Revoke the selected grant, folder decision or acceptance of tool changes on the second key press.
 
         The first press asks for confirmation.
         """

@@ -117,10 +117,7 @@ class InstallForm(FormScreen[str]):
         self._request_review()
 
     def on_resize(self) -> None:
-        """Limit the height of the scrollable content, so that the widgets below it remain visible.
-
-        These are the error line, the buttons and the key hints.
-        """
+        """Limit the height of the scrollable content, so that the error line, buttons and key hints remain visible."""
         self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
 
     def action_scroll(self, pages: int) -> None:

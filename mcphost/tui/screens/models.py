@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ProviderKeyForm(FormScreen[ModelConfig]):
-    """Form that asks for a model's API key and stores it in the keyring.
+    """Form that asks for a model's API key and stores it, in the keyring if possible.
 
     Its result is the configuration of that model, or None if the user cancels.
     """

@@ -1,4 +1,4 @@
-"""Page with the versions of a server in the registry, one of which can be installed."""
+"""Page with the versions of a server in the registry, from which the user can choose one to install."""
 
 from collections.abc import Sequence
 from typing import ClassVar

@@ -149,7 +149,7 @@ class RewindScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show a message and the tool calls that were made after it, or show information about a branch.
 
-        Going back to the message does not undo these calls.
+        The calls are listed because going back to the message does not undo them.
         """
         if isinstance(row.value, BranchInfo):
             branch = row.value

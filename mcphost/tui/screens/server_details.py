@@ -82,7 +82,7 @@ def offer_sections(view: ServerView, keys: KeyTable) -> tuple[Section, ...]:
 def _make_log_section(view: ServerView, keys: KeyTable) -> Section:
     """Return the newest lines of the log, with a heading wherever their source or level changes.
 
-    The lines are indented, so that a server cannot write a line that looks like the heading of mcphost's own lines.
+    The lines below a heading are indented, so that a server cannot write a line that looks like a heading of mcphost.
     """
     lines = view.log[-_MAX_LOG_LINES:]
     rows: list[str] = []
