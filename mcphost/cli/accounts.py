@@ -325,9 +325,9 @@ async def _create_oauth_provider(
 
 
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
-    """Select the stored account that future connections to a server use.
+    """Select the stored account to use for future connections to a server.
 
-    An mcphost process that is already running uses the new account after the server is restarted.
+    An mcphost process that is already running uses it after the server is restarted.
     """
     from mcphost.cli.build_host import create_oauth_registry, load_approved_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server

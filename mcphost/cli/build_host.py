@@ -240,7 +240,7 @@ def audit_files() -> tuple[Path, Path]:
 
 
 async def load_approved_configuration(options: Options) -> HostConfig:
-    """Load the configuration with the approvals stored in the database; see `load_configuration`."""
+    """Load the configuration, using the approvals stored in the database; see `load_configuration`."""
     async with open_grants() as grants:
         return await load_configuration(options, grants)
 
@@ -386,7 +386,7 @@ def _secret_storage_prompts(frontend: Frontend) -> "SecretStoragePrompts | None"
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Open the store of server approvals and granted permissions; its errors are printed to stderr."""
+    """Open the store of server approvals and granted permissions; errors of the store are printed to stderr."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 

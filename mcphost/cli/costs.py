@@ -1,4 +1,4 @@
-"""Command `costs`: shows the cost of model requests by day, by model, and by request part.
+"""Command `costs`: shows the cost of model requests by day, by model, and by part of the request.
 
 The parts of a request are, for example, the system prompt, the messages, and the results of one tool.
 """
@@ -31,7 +31,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the cost of recent model requests by day and model, and by request part, such as one tool's results."""
+    """Print the cost of recent model requests by day and model, and by part of the request."""
     from mcphost.cli.command_runner import remove_model, run_command
 
     if not 0 < args.days <= _MAX_DAYS:

@@ -115,7 +115,7 @@ async def _check_everything_else(options: "Options") -> list[Check]:
 
 
 def _print_checks(checks: list[Check]) -> None:
-    """Print the checks; each one is a single line without control characters, because a server wrote parts of it."""
+    """Print each check as a single line without control characters, because servers wrote some of the text."""
     if sys.stdout.isatty():
         rows: list[tuple[str, str, str]] = []
         for check in checks:

@@ -217,7 +217,7 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
 
 
 async def _ask_digests(options: "Options", project: LockableProject, names: list[str]) -> "dict[str, PackageDigest]":
-    """Request the digests of these servers' packages from the package tools; see `ask_digests`."""
+    """Request the digests of these servers' packages from npm, uv and similar tools; see `ask_digests`."""
     from mcphost.registry.package_digests import ask_digests
 
     with show_status(_("Fetching package digests…"), quiet=options.quiet):
@@ -465,7 +465,7 @@ class Verification:
 
 
 class ServerReading:
-    """Reader that connects to the approved servers of a project and returns their records for the lock file."""
+    """Connector to the approved servers of a project, which creates their records for the lock file."""
 
     def __init__(self, options: "Options", project: LockableProject) -> None:
         self._options, self._project = options, project

@@ -124,8 +124,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_words(self, words: list[str]) -> Namespace:
         """Parse *words*; flags and values may be mixed, and every word after `--` is a value.
 
-        Before Python 3.13, argparse would mistake words after `--` that begin with a dash for flags. During parsing,
-        such words therefore begin with a character that no argument can contain.
+        Before Python 3.13, argparse would mistake words after `--` that begin with a dash for flags. Such words are
+        therefore marked during parsing with a character that no argument can contain.
         """
         end = words.index("--") if "--" in words else len(words)
         marked = [_VALUE_MARK + word if word.startswith("-") else word for word in words[end + 1 :]]

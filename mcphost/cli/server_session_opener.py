@@ -218,7 +218,7 @@ class LazyAccountManager:
     async def _accounts_of(self, server: ServerConfig | None) -> "RegistryAccountManager":
         """Return a manager for the accounts that *server* may use, or for all accounts if *server* is None.
 
-        Its modules are imported in a thread.
+        The modules that it needs are imported in a thread.
         """
         for name in ("client.account_manager", "auth.oauth_registry"):
             await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")

@@ -238,7 +238,7 @@ class TerminalFrontend:
         self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the user's answer, or a negative answer if this front end cannot ask that kind of question."""
+        """Return the user's answer; a question of a kind that this front end cannot ask is declined."""
         if question.KIND not in self.kinds:
             return question.refusal()
         end_status()

@@ -181,7 +181,7 @@ class McpHostApp(QuestionApp):
     # -- startup and shutdown
 
     def on_mount(self) -> None:
-        """If a host is already attached, schedule it to start after the first frame has been drawn."""
+        """If a host is already attached, start it after the first frame has been drawn."""
         cast("Any", self).screen_change_signal.subscribe(self, self._handle_screen_change)
         self.call_after_refresh(self._handle_first_frame)
 
@@ -287,7 +287,7 @@ class McpHostApp(QuestionApp):
         dispatcher.add(self._handle_resource_change, events.ResourceChanged)
 
     def show_pending_questions(self, pending: "tuple[Question[Any], ...]") -> None:
-        """Show pending questions on screen and in the window title; notify the user if the terminal lacks focus."""
+        """Show pending questions on screen and in the window title; notify the user if the terminal has no focus."""
         if self._announcer is not None:
             self._announcer.show_waiting(len(pending))
         super().show_pending_questions(pending)

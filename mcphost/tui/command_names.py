@@ -115,7 +115,7 @@ class ParsedCommand(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the command can run as typed: it has no value, or it has one and accepts a value."""
+        """Whether the command can run as typed: it has no value, or it accepts the value that it has."""
         return not self.value or self.takes_value
 
 

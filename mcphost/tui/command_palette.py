@@ -156,7 +156,7 @@ class ActionPalette(CommandPalette):
 
     @on(OptionList.OptionHighlighted)
     def _handle_highlight(self, event: OptionList.OptionHighlighted) -> None:
-        """Show what the highlighted action does; for the first action, scroll up to its group heading."""
+        """Describe the highlighted action in the bottom line; for the first action, scroll up to its group heading."""
         hit = event.option.hit if isinstance(event.option, Command) else None
         self._show_help(hit.help or "" if isinstance(hit, ActionHit) and not is_reader(self) else "")
         if event.option_index <= 1:

@@ -44,7 +44,7 @@ class ValueActions(NamedTuple):
 
 
 class CommandValues:
-    """Completions and execution of slash commands that are followed by a value, such as `/theme fjord`."""
+    """Completer and runner for slash commands that are followed by a value, such as `/theme fjord`."""
 
     def __init__(
         self, chat: "ChatScreen", themes: "ThemeChoice", profiles: "ConfigChangeNotices", actions: ValueActions

@@ -392,7 +392,7 @@ class TuiFrontend:
         self._show_next_in_mode("follow_up")
 
     def _record_answer(self, waiting: _PendingQuestion, answer: Any) -> None:
-        """Record the answer and remove the question from the queue, but do not show the next question yet."""
+        """Record the answer and remove the question from the queue, without showing the next question yet."""
         if not waiting.done.is_set():
             waiting.answer = answer
             waiting.done.set()

@@ -217,7 +217,7 @@ class Guarded(Protocol):
         ...
 
     async def process_key(self, key: str) -> bool:
-        """Handle a key that must take effect before the next key arrives; return False if the key was not handled."""
+        """Handle a key if it must take effect before the next key arrives; return whether the key was handled."""
         ...
 
 
@@ -235,7 +235,7 @@ class TypeAhead(Protocol):
     """Interface of a screen that handles typed text before its focused widget does."""
 
     async def process_typed_key(self, event: events.Key) -> bool:
-        """Handle a key, before any later key is delivered; return False to deliver it to the focused widget."""
+        """Handle a key before any later key is delivered; return False to leave it to the focused widget."""
         ...
 
 
@@ -365,7 +365,7 @@ class InputGuardApp(App[None]):
         await super().on_event(event)
 
     def _is_enter_held(self, screen: Screen[Any], event: _UserInput, ago: float) -> bool:
-        """Return whether a button receives an Enter key that may have been held down since a field had the focus."""
+        """Return whether a button would receive an Enter that may have been held down since a field had the focus."""
         if isinstance(event, events.MouseUp) or event.is_forwarded:
             return False
         self._held_enter = self._held_enter or HeldEnterGuard()

@@ -138,7 +138,7 @@ def describe_fixed_key(name: str, key: str) -> str:
 
 
 def work_together(one: str, other: str) -> bool:
-    """Return whether two actions can be available at the same time; if so, they need different keys."""
+    """Return whether two actions can be available at the same time, so that they need different keys."""
     places = {_find_place(one), _find_place(other)}
     return len(places) == 1 or ("list" in places and not places & _PLACES_WITHOUT_LIST)
 

@@ -156,7 +156,7 @@ class Announcer:
         self.show_on(self._app.screen)
 
     def show_waiting(self, count: int) -> None:
-        """Set the number of waiting questions, which is added to the current and later announcements."""
+        """Set the number of waiting questions, which is shown after the current and later announcements."""
         if count != self._waiting:
             self._waiting = count
             self.show_on(self._app.screen)

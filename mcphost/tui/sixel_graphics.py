@@ -41,7 +41,7 @@ class IndexedImage(Struct, frozen=True):
 
 
 def index_colors(image: DecodedImage) -> IndexedImage:
-    """Convert an image to palette indices; opaque colors beyond MAX_COLORS are replaced by the first color."""
+    """Convert an image to palette indices; opaque colors beyond the first MAX_COLORS become the first color."""
     pixels = memoryview(image.pixels).cast("I")
     colors = {value: value.to_bytes(4, sys.byteorder) for value in set(pixels)}
     opaque = sorted(value for value, color in colors.items() if color[3] >= 128)[:MAX_COLORS]

@@ -233,7 +233,7 @@ class GuardedApp(Protocol):
     """Protocol for apps whose questions must not be answered by keys typed before the user could read them."""
 
     def restart_guards(self) -> None:
-        """Make each open question ignore input for a moment, because the terminal displays it again."""
+        """Make each open question ignore input for a moment, because the terminal has just displayed it again."""
         ...
 
 

@@ -204,7 +204,7 @@ class RememberedTheme:
 
 
 def guess_theme(environ: Mapping[str, str]) -> str:
-    """Guess the dark or light theme from $COLORFGBG, which some terminals set to a value such as "15;0"."""
+    """Guess the dark or light theme from $COLORFGBG, which some terminals set, for example to "15;0"."""
     background = environ.get("COLORFGBG", "").rpartition(";")[2]
     return DEFAULT_LIGHT if background in _LIGHT_COLORS else DEFAULT
 

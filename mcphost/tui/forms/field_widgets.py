@@ -215,7 +215,7 @@ class TextEntry(OrderedTextArea, inherit_component_classes=False):
         return not self.text and (accepts_empty_text(self.field) or accepts_empty_list(self.field))
 
     def action_empty_text(self) -> None:
-        """Switch between sending no value and sending an empty string or list while the field is empty."""
+        """If the field is empty, switch between sending no value and sending an empty string or list."""
         if self._may_be_empty:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()

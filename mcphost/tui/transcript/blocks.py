@@ -66,7 +66,7 @@ class TranscriptBlock:
 
     @property
     def is_running(self) -> bool:
-        """Whether the block shows an operation that is still running, and must therefore be redrawn periodically."""
+        """Whether the block shows an operation that is still running, so that it must be redrawn periodically."""
         return False
 
     def render(self, width: int) -> list[PrefixedContent]:

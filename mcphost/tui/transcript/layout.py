@@ -405,7 +405,7 @@ class BlockRenderer:
 
 
 def _offset_segment(segment: Segment, column: int, line: int) -> Segment:
-    """Add *column* and *line* to the segment's position, from which Textual computes selections."""
+    """Add *column* and *line* to the position stored in the segment, from which Textual computes selections."""
     style = segment.style
     if style is None or "offset" not in (meta := style.meta):
         return segment

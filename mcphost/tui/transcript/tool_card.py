@@ -128,7 +128,7 @@ class ToolCard(TranscriptBlock):
 
     @property
     def can_go_to_background(self) -> bool:
-        """Whether the model's turn is waiting for this call and could continue while it runs in the background."""
+        """Whether the turn is waiting for this call, and could continue while the call runs in the background."""
         return self.state == "running" and self.started_by not in ("", "user", "earlier", "page")
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:

@@ -152,7 +152,7 @@ class Transcript(BlockScrollView, can_focus=True):
             self.post_message(EditRequested(max(0, sum(at <= current for at in places) - 1)))
 
     def action_jump(self, to_end: bool) -> None:
-        """If *to_end* is true, scroll to the end and stay there as text is added; else scroll to the beginning."""
+        """Scroll to the beginning or, if *to_end* is true, to the end, and stay there as text is added."""
         self.is_following = to_end
         if not to_end:
             self.finish_loading()
@@ -160,7 +160,7 @@ class Transcript(BlockScrollView, can_focus=True):
         self._update_view()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Show or hide the cursor bar; on focus, the lowest visible block becomes current if no block is."""
+        """Show or hide the cursor bar; on focus, make the lowest visible block current if no block is."""
         super().watch_has_focus(_has_focus)
         if _has_focus and not 0 <= self.current_index < len(self.blocks):
             self.current_index = self._block_layout.find_last_in_view(self.scroll_offset.y, self.size.height)

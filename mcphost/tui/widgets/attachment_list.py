@@ -78,7 +78,7 @@ class AttachmentList(RowList[AttachmentRow]):
         return len(self.rows) - 1
 
     def hint(self) -> str:
-        """Return the key hints; without the focus, also return the estimated tokens of all attachments."""
+        """Return the key hints and, while the list does not have the focus, the estimated tokens of all attachments."""
         if self.has_focus:
             row = self.rows[self.index]
             hint = _(_SENT_HINT if row.is_sent else _CHANGED_HINT if row.is_changed else _FOCUSED_HINT)

@@ -127,7 +127,7 @@ def _is_key(line: str, lead: str, name: str) -> bool:
 def _is_random_word(text: str) -> bool:
     """Return whether *text* looks random: at least 20 base64 or hexadecimal characters, including a digit.
 
-    Such text is not the name of a variable or header.
+    Names of variables or headers do not look like this.
     """
     return _RANDOM_WORD.fullmatch(text) is not None and any(char.isdigit() for char in text)
 

@@ -109,7 +109,7 @@ class TopBar(LaidOutOnce, Widget):
             screen.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Open the context screen if the context meter was clicked; if the model was, open the models screen."""
+        """Open the context screen if the context meter was clicked, or the models screen if the model was clicked."""
         if name := event.style.meta.get("run"):
             event.stop()
             self.post_message(ActionRequested(str(name)))
@@ -308,7 +308,7 @@ class KeyBar(LaidOutOnce, Widget):
 
 
 class AutoApprovalBar(LaidOutOnce, Widget):
-    """Warning bar that is visible while auto-approve is on; `state` is None while auto-approve is off."""
+    """Warning bar that is visible while auto-approve is on, which is while `state` is not None."""
 
     DEFAULT_CSS = """
     AutoApprovalBar { height: 1; display: none; padding: 0 1; }

@@ -32,7 +32,7 @@ class SteppedMounting(Widget):
     _step_count = _WIDGETS_PER_STEP
 
     def set_widgets(self, widgets: Iterable[Widget]) -> None:
-        """Set the children to mount; *widgets* is iterated over while they are mounted."""
+        """Set the children to mount; *widgets* may be a generator, which creates each child when it is mounted."""
         self._rest, self._whole = iter(widgets), asyncio.Event()
 
     def compose(self) -> ComposeResult:
