@@ -136,7 +136,7 @@ class LockableProject:
         return locked
 
     def bind(self, config: "HostConfig") -> "HostConfig":
-        """Return *config*, with this project's servers limited to the environment files that this object has read.
+        """Return *config* with the environment files of this project's servers as this object has read them.
 
         A server cannot start if the content of its environment file has changed since then.
         """
@@ -217,7 +217,7 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
 
 
 async def _ask_digests(options: "Options", project: LockableProject, names: list[str]) -> "dict[str, PackageDigest]":
-    """Request the digests of these servers' packages from npm, uv and similar tools; see `ask_digests`."""
+    """Request the digests of these servers' packages from npm and uv; see `ask_digests`."""
     from mcphost.registry.package_digests import ask_digests
 
     with show_status(_("Fetching package digests…"), quiet=options.quiet):

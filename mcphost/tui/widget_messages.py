@@ -134,7 +134,7 @@ class PromptRequested(Message):
 class ActionRequested(Message):
     """Posted when the user clicks the label of a global action, or selects the action from the "/" completions.
 
-    *argument* is the argument of the action, if it has one.
+    *argument* is passed to the action, for example a call's id, or is "" if the action takes no argument.
     """
 
     def __init__(self, action: str, argument: str = "") -> None:

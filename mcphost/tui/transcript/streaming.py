@@ -167,7 +167,7 @@ class StreamingText:
 
 
 class BlockView(Protocol):
-    """Interface of the transcript for showing the rest of ended streams."""
+    """Interface of the transcript that UnfinishedStreams uses to show the remaining text of ended streams."""
 
     def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
         """Insert blocks below *after*; do nothing if *after* is not shown."""

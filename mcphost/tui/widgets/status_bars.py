@@ -240,8 +240,8 @@ def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[t
 class KeyBar(LaidOutOnce, Widget):
     """Bar of clickable keys in at most *rows* rows; keys that do not fit are omitted.
 
-    *keys* are (key, label, action) tuples. If there are none, the keys of the chat are shown; `can_stop` is then
-    whether they include the key that stops a response.
+    *keys* are (key, label, action) tuples. If there are none, the keys of the chat are shown, including the key that
+    stops a response if `can_stop` is true.
     """
 
     can_stop: reactive[bool] = reactive(False, layout=True)
@@ -308,7 +308,7 @@ class KeyBar(LaidOutOnce, Widget):
 
 
 class AutoApprovalBar(LaidOutOnce, Widget):
-    """Warning bar that is visible while auto-approve is on, which is while `state` is not None."""
+    """Warning bar that is visible while auto-approve is on; `state` is then not None."""
 
     DEFAULT_CSS = """
     AutoApprovalBar { height: 1; display: none; padding: 0 1; }
