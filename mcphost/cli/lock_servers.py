@@ -109,7 +109,7 @@ class LockableProject:
     def _bind_env_files(self, options: "Options") -> None:
         """Read the environment file of each server.
 
-        A server cannot start if the content of its file changes afterwards. Errors of files that cannot be read are
+        A server cannot start if the content of its file changes afterwards. Errors for files that cannot be read are
         added to `unreadable`.
         """
         from mcphost import paths

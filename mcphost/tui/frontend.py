@@ -263,7 +263,7 @@ class TuiFrontend:
         """Show the first queued question, unless a question is already open.
 
         If the first question asks to approve a tool call and other calls are waiting too, all of these calls are shown
-        in one list. In any case, the open dialog is told the current length of the queue.
+        in one list. In any case, the queue position that the open dialog shows is updated.
         """
         stage = self._display
         if stage is None:

@@ -8,8 +8,8 @@ from textual.scroll_view import ScrollView
 class ImmediateScrollView(ScrollView):
     """ScrollView that handles a scroll key immediately, instead of animating the movement in the next frames.
 
-    With an animation, a view that stays at its end while text is added would scroll back before the first frame, so
-    that the key had no effect. Textual also raises KeyError if the view adjusts its position during an animation.
+    With an animation, a view that stays at its end while text is added would scroll back before the first frame, and
+    the key would have no effect. Textual also raises KeyError if the view adjusts its position during an animation.
     """
 
     def _scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> bool:

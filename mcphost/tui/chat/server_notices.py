@@ -95,7 +95,7 @@ def _choose_level(event: "ServerState") -> str:
 def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:
     """Return a hint that describes how to solve a server's problem, or "" if there is none.
 
-    It consists of the key for signing in to the server or for restarting it, and of the hint of *event*, which may say
+    It names the key for signing in to the server or for restarting it, followed by the hint of *event*, which may say
     what mcphost itself does about the problem.
     """
     from mcphost.host.servers.status import NEW_START_WORDS, RESTART_HINT, WATCHED_HINT  # loaded with the host

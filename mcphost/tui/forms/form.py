@@ -297,8 +297,8 @@ class Form(Column):
     def unread_height(self) -> int:
         """The approximate total height, in terminal rows, of the pages other than the current one that are unread.
 
-        A page is unread until its end has been visible. While a page is being laid out, the height is at least 1, so
-        that the caller does not take the whole form for read.
+        A page is unread until its end has been visible. While a page is being laid out, the height is at least 1,
+        because the form must not count as read until then.
         """
         unseen = self._unseen_pages - {self._page_index}
         return sum(self._pages[index].estimated_height for index in unseen) + self._is_turning

@@ -301,7 +301,7 @@ class FormRow(Column):
         return f"{self._title} {clean_line(problem, _MAX_PROBLEM_LENGTH)}" if problem else ""
 
     def validate(self) -> bool:
-        """Return whether the value may be sent, and show an error from now on whenever a required field is empty."""
+        """Return whether the value may be sent; from now on, show an error whenever a required field is empty."""
         self._is_validated = True
         self.update_note()
         return not self.problem()

@@ -1,6 +1,6 @@
 """Transcript notices about summaries, turns that ended without a complete response, and changed resources.
 
-A summary replaces the messages that it summarizes in requests to the model.
+In requests to the model, a summary replaces the messages that it summarizes.
 """
 
 from collections.abc import Callable, Sequence

@@ -31,7 +31,7 @@ PAUSE_SECONDS = 0.002
 
 
 def find_part(messages: Sequence[Message], end: int, count: int) -> int:
-    """Return the index at which a part of the conversation begins that ends before index *end*.
+    """Return the index of the first message in the part of the conversation that ends before index *end*.
 
     A part has about *count* messages, or fewer if they are long. It begins with a user message, or at index 0, so that
     it can be shown independently of other parts.

@@ -180,9 +180,10 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str], *, is_turn_asked: bool, is_summary_asked: bool) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* are the ids of the waiting calls. *is_turn_asked* and *is_summary_asked* are true if the user is asked
-        another question about the turn, such as whether a request may exceed the budget, or about a summary. In all of
-        these cases, `phase` becomes "waiting for you"; for *is_turn_asked*, only during a turn.
+        *calls* are the ids of the waiting calls. *is_turn_asked* is true if the user is asked anything else about the
+        turn, such as the cost of a request, and *is_summary_asked* is true if the user is asked about a summary.
+
+        `phase` becomes "waiting for you" in each of these cases. For *is_turn_asked*, it does so only during a turn.
         """
         waiting = _("waiting for you")
         if calls or is_summary_asked or (is_turn_asked and self.phase):

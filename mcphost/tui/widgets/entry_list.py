@@ -51,8 +51,8 @@ class HeadingOption(Option):
 class Entries(StyledOnMount, OptionList):
     """Option list whose rows are entries and headings; only entries have an index.
 
-    The heading of the first group is not a row, because EntryList shows a heading above the list, that of the topmost
-    group. The list notifies its parent when the visible entries may have changed.
+    The heading of the first group is not a row, because EntryList shows the heading of the topmost group above the
+    list. The list notifies its parent when the visible entries may have changed.
     """
 
     def __init__(self) -> None:

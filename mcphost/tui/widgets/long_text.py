@@ -40,9 +40,9 @@ class RowIndex:
     """Index of the offsets at which the rows of a string begin when it is wrapped to *width* cells.
 
     A row ends after a line feed. A longer line is broken after the last space in the second half of the row or, if
-    there is none, where the row is full. Every character belongs to a row, so that a space at which a line is broken
-    ends the row. In ASCII lines and sanitized text, the width of each row is computed exactly. Other lines may be
-    wrapped too early, because each of their characters is assumed to have the maximum width.
+    there is none, where the row is full. Every character belongs to a row; a space at which a line is broken is the
+    last character of its row. In ASCII lines and sanitized text, the width of each row is computed exactly. Other lines
+    may be wrapped too early, because each of their characters is assumed to have the maximum width.
 
     The text is processed in chunks of about 16,000 characters, each of which begins a new row. The index stores the
     first row and the offset of each chunk. The rows within a chunk are computed when needed, and cached for 16 chunks.
