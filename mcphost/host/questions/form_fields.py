@@ -42,6 +42,7 @@ class Field(Struct, frozen=True, kw_only=True):
     - `secret`: whether the field seems to ask for a secret.
     - `options`: the options of a choice field.
     - `min_length`, `max_length`: limits in characters.
+    - `outline`: unsanitized outline of a JSON value, see `outline_schema`; "" if it is unknown.
     - `is_default_omitted`: whether the server suggested a value that is too long to be shown.
     """
 
@@ -61,6 +62,7 @@ class Field(Struct, frozen=True, kw_only=True):
     min_items: int | None = None
     max_items: int | None = None
     secret: bool = False
+    outline: str = ""
     is_default_omitted: bool = False
 
 

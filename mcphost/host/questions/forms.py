@@ -20,6 +20,7 @@ from mcphost.host.questions.form_fields import (
     is_text_list,
     validate_value,
 )
+from mcphost.host.questions.schema_outline import outline_schema, resolve_reference
 from mcphost.sanitize import sanitize, strip_unsafe
 from mcphost.serialization import Raw, as_object, dumps, is_number, loads, loads_or_none, replace
 from mcphost.unicode_forms import ascii_skeleton, normalize
@@ -285,6 +286,8 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
             if field.kind == "json" and _is_list_of_texts(schema_of_name, root):
                 low, high = (_integer_bound(schema_of_name, bound) for bound in ("minItems", "maxItems"))
                 field = replace(field, kind="texts", min_items=low, max_items=high)
+            elif field.kind == "json":
+                field = replace(field, outline=outline_schema(properties[name], root))
         else:
             kind = "text" if isinstance(arguments[name], str) else "json"
             field = Field(name=name, kind=kind, description=UNKNOWN_ARGUMENT)
@@ -323,6 +326,8 @@ def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
         if target is None:
             break
         entry = {key: target[key] for key in _READ_KEYWORDS if key in target}
+        if "$ref" in keywords:
+            entry.pop("title", None)  # the name of the type, which other properties may have as well
         entry |= {key: keywords[key] for key in _KEPT_KEYWORDS if key in keywords}
     return cast("Any", entry)
 
@@ -330,10 +335,7 @@ def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
 def _inner_schema(keywords: dict[str, Any], root: dict[str, Any]) -> dict[str, Any] | None:
     reference, kind = keywords.get("$ref"), keywords.get("type")
     if isinstance(reference, str):
-        _, _, pointer = reference.partition("#/")
-        section, _, name = pointer.partition("/")
-        target = as_object(root.get(section)).get(name) if section in ("$defs", "definitions") else None
-        return cast("dict[str, Any]", target) if isinstance(target, dict) else None
+        return resolve_reference(reference, root)
     if isinstance(kind, list):
         kinds = [item for item in cast("list[Any]", kind) if item != "null"]
         return {**keywords, "type": kinds[0]} if len(kinds) == 1 else None

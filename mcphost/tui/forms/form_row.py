@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcphost.host.questions.form_fields import Field, field_error
+from mcphost.host.questions.schema_outline import MAX_OUTLINE
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.translation import N_, _, ngettext, translate_sentence
@@ -95,7 +96,7 @@ def describe_constraints(field: Field) -> str:
         case "texts":
             words = [_("one text a line"), _describe_range(field.min_items, field.max_items, _("lines"), _count_lines)]
         case "json":
-            words = ["JSON"]
+            words = [f"JSON {clean_line(field.outline, MAX_OUTLINE + 1)}".strip()]
         case _:
             words = []
     return " · ".join(word for word in words if word)
@@ -281,6 +282,9 @@ class FormRow(Column):
         """Return a phrase that describes the error in the value, such as "is required", or "" if it is valid."""
         if self.value is JSON_NULL:
             return ""
+        if self.value is INVALID_JSON and self.field.outline:
+            outline = clean_line(self.field.outline, MAX_OUTLINE + 1)
+            return _("must be JSON of the form {outline}").format(outline=outline)
         if self.value is INVALID_JSON:
             return _('must be JSON, such as ["urgent", "home"] or {"name": "value"}')
         return translate_sentence(field_error(self.field, self.value))
