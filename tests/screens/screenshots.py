@@ -1140,6 +1140,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "edit_lines": edit_arguments(
         *["tab"] * 6, *"build", "ctrl+j", "ctrl+j", *"a folder with a long name", "ctrl+j", *"node_modules"
     ),
+    "edit_nested": edit_arguments("tab", "tab", "tab", "tab", "tab"),
     "edit_json": edit_arguments("ctrl+e", "end", "backspace"),
     "edited": edit_arguments("end", *"/auth", "tab", "tab", "tab", *"20", "tab", "tab", *["backspace"] * 30, "ctrl+s"),
     "audit": with_keys(audit_screen, "f10", "down", "down", "down"),
