@@ -43,6 +43,20 @@ async def test_a_page_that_is_being_opened_while_servers_change_is_opened(run: R
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
 
 
+async def test_a_tool_that_appears_while_its_name_is_typed_is_completed(run: Run) -> None:
+    async with run() as driver:
+        views = driver.host.views
+        driver.host.views = ()
+        await driver.type("!files/sea")
+        await driver.until(lambda: "No matching tool." in driver.text(), "that none matches")
+        driver.host.put(CatalogChanged("other", "tools"))
+        driver.host.views = views
+        driver.host.put(CatalogChanged("files", "tools"))
+        await driver.until(lambda: "No matching tool." not in driver.text(), "the tool")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: driver.app.chat.composer_input.text.startswith("!files/search_files"), "its name")
+
+
 async def test_work_for_a_closed_page_ends_silently(run: Run) -> None:
     async with run() as driver:
         page = TextViewerScreen("Title", "text")

@@ -250,6 +250,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
         dispatcher.add(self._handle_model_changed, events.ModelChanged)
         dispatcher.add(self._handle_conversation_opened, events.ConversationOpened)
         dispatcher.add(self._report_server_state, events.ServerState)
+        dispatcher.add(self.query_one(Composer).popup.search_again, events.CatalogChanged)
         dispatcher.add(self._handle_auto_approval, events.AutoApprovalChanged)
         frequent = (events.TextDeltaEvent, events.ThinkingDeltaEvent, events.ToolProgress)
         for event_type in get_args(events.AnyEvent):

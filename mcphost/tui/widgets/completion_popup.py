@@ -221,6 +221,18 @@ class CompletionPopup:
             self._apply(0)
         self._applies_next = False
 
+    def search_again(self, _event: object) -> None:
+        """Search again for a word that nothing matched, because a server now offers more.
+
+        If items are shown, they stay in their rows.
+        """
+        word = self._word
+        if word is None or self._items or self._completion_word() != word:
+            return
+        self._items = self._find(word)
+        if self._items:
+            self._show()
+
     def _find_offered(self, word: str) -> list[CompletionItem]:
         kind, needle = _split_word(word)
         return find_matches(self.source(kind), needle)
