@@ -10,10 +10,11 @@ Outcome = Literal["ok", "error", "failed", "declined", "stopped", "background"]
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens and cost of one model request; `cost` is in US dollars, or None if unknown.
+    """Tokens and cost of one model request.
 
-    `cached_tokens` is the number of input tokens that were read from the provider's cache, and `saved` is the
-    amount that the cache saved, in US dollars.
+    - `cached_tokens`: the number of input tokens that were read from the provider's cache.
+    - `cost`: the cost in US dollars, or None if unknown.
+    - `saved`: the amount in US dollars that the cache saved.
     """
 
     input_tokens: int = 0
@@ -34,11 +35,12 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class CopiedText(Struct, frozen=True):
-    """Parts of the text of a message that were copied from a server's prompt or resource.
+    """The parts of a message's text that were copied from one prompt or resource of a server.
 
-    `source` names the prompt or resource. `spans` has the start and end of each copied part. It is empty if the
-    server's text was too long to be compared; any part of the text may then be a copy. For `target`, see
-    `Message.servers`.
+    - `source`: the name of the prompt or resource.
+    - `spans`: the start and end of each copied part. If it is empty, the server's text was too long to be compared, so
+      any part of the text may be a copy.
+    - `target`: see `Message.servers`.
     """
 
     server: str
@@ -70,9 +72,11 @@ class ThinkingPart(Struct, frozen=True, tag="thinking"):
 class ToolUsePart(Struct, frozen=True, tag="tool_use"):
     """A tool call by the model.
 
-    `name` is the name under which the model knows the tool. `raw` is the text of the arguments; if this text is not a
-    JSON object, `arguments` is None. `id` is assigned by mcphost and unique in the conversation; `provider_id` is the
-    provider's own id, or "" if it sent none.
+    - `id`: an id from mcphost that is unique in the conversation.
+    - `name`: the name under which the model knows the tool.
+    - `arguments`: the decoded arguments, or None if `raw` is not a JSON object.
+    - `raw`: the text of the arguments.
+    - `provider_id`: the provider's own id, or "" if it sent none.
     """
 
     id: str
@@ -83,17 +87,19 @@ class ToolUsePart(Struct, frozen=True, tag="tool_use"):
 
 
 class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
-    """Result of a tool call, as sent to the model; `server` and `tool` are "" if the tool is unknown.
+    """Result of a tool call, as sent to the model.
 
-    If the text is truncated, `kept` is the path of the file with the complete result. `reviewed` is True if the
-    user reviewed the result. `outcome` says how the call ended, for display; it is "" in results stored by earlier
-    versions. "background" means that the call is still running, and that its result follows in a separate message.
-    `is_unsent` is True for a call that was rejected or stopped before it could be sent to the server. `seconds` is
-    the duration of the call, or 0 if unknown. `user_text` is the text shown to the user instead of `text`, or "" if
-    they are the same.
-
-    If `reused_at` is not 0, the tool was not called again: the result was copied from an identical call made at
-    that time, in seconds since 1970. For `target`, see `Message.servers`.
+    - `server`, `tool`: the tool's server, and the tool's name there; "" if the tool is unknown.
+    - `kept`: the path of the file with the complete result if `text` is truncated, otherwise "".
+    - `reviewed`: whether the user reviewed the result.
+    - `outcome`: how the call ended, for display. "background" means that the call is still running, and that its result
+      follows in a separate message. It is "" in results stored by earlier versions.
+    - `reused_at`: if not 0, the tool was not called again: the result was copied from an identical call made at this
+      time, in seconds since 1970.
+    - `is_unsent`: whether the call was rejected or stopped before it was sent to the server.
+    - `seconds`: the duration of the call, or 0 if unknown.
+    - `user_text`: the text shown to the user instead of `text`, or "" if they are the same.
+    - `target`: see `Message.servers`.
     """
 
     use_id: str
@@ -141,20 +147,22 @@ class FilePart(Struct, frozen=True, tag="file"):
 
 
 class ResourcePart(Struct, frozen=True, tag="resource"):
-    """Text that the user attached: a server's resource, the result of a tool, or a local file or folder.
+    """Text that the user attached, or the result of a tool call that continued in the background.
 
-    If the text is a tool's result, `tool` is the name of the tool; otherwise, `tool` is "". `server` is "" for a
-    local file or folder. For a binary resource that the model does not accept, `text` is only a note that says so.
+    The user can attach a server's resource, the result of a tool, text from a tool's interactive page, or a local file
+    or folder.
 
-    `use_id` is "" for an attachment. Otherwise, the part is the result of the tool call with this id, which
-    continued in the background. If `text` contains only the beginning of the result, `kept` is the path of the file
-    with the complete result.
-
-    If `whole` is not "", an earlier version of the resource was already attached. `whole` is then the complete new
-    text, and `text`, which is sent to the model, is a unified diff from the earlier version. For `target`, see
-    `Message.servers`.
-
-    If `is_from_page` is True, an interactive page of the tool `tool` wrote the text, and `uri` is the page's ui:// URI.
+    - `server`: "" for a local file or folder.
+    - `uri`: the URI of the resource or page, or the path of the file or folder.
+    - `text`: the text for the model. For a binary resource that the model does not accept, it is only a note that says
+      so.
+    - `use_id`: the id of the tool call that continued in the background, or "" for an attachment.
+    - `kept`: the path of the file with the complete result if `text` contains only its beginning, otherwise "".
+    - `whole`: if not "", an earlier version of the resource was already attached. `text` is then a unified diff from
+      that version, and `whole` is the complete new text.
+    - `tool`: the name of the tool if the text is a tool's result or comes from its page, otherwise "".
+    - `target`: see `Message.servers`.
+    - `is_from_page`: whether an interactive page of the tool wrote the text.
     """
 
     server: str
@@ -227,18 +235,20 @@ class PromptSource(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
-    """A message in a conversation; `at` is the time of the message in seconds since 1970.
+    """A message in a conversation.
 
-    If `cut` is True, the message is incomplete because it was stopped or interrupted. `usage` is the token usage of the
-    request that produced the message; it is None for other messages, and for messages stored by early versions.
-    `prompt` is the MCP prompt that the message came from, or None. `is_automatic` means that mcphost wrote the message,
-    because the user asked to continue an answer that was cut off, or because an answer did not match the requested
-    schema.
+    - `at`: the time of the message in seconds since 1970.
+    - `cut`: whether the message is incomplete because it was stopped or interrupted.
+    - `usage`: the token usage of the request that produced the message. It is None for other messages, and for messages
+      stored by early versions.
+    - `prompt`: the MCP prompt that the message came from, or None.
+    - `is_automatic`: whether mcphost wrote the message, because the user asked to continue an answer that was cut off,
+      or because an answer did not match the requested schema.
+    - `servers`: the servers that parts of the message came from, as pairs of name and target. A target is a digest of
+      the server's program or URL at the time of the message. Messages stored by early versions have no such pairs.
 
-    `servers` lists the servers that parts of the message came from, as pairs of name and target. The target of a server
-    is a digest of its program or URL at the time of the message. For a part that was received earlier, from a server
-    with another target, the `target` of the part is that earlier target; otherwise, it is "". In messages stored by
-    early versions, `servers` is empty.
+    A part from a server also has a `target`. It is "" unless the part was received earlier, when the server had another
+    target; it is then that earlier target.
     """
 
     role: Role
@@ -298,8 +308,8 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 def with_targets(message: Message, targets: Mapping[str, str]) -> Message:
     """Return *message* with the current targets of the servers that its parts came from; see `Message.servers`.
 
-    *targets* are the digests of the programs or URLs of all known servers, keyed by name. A target that the message or
-    a part already has is kept, because the server may have been replaced since it sent the part.
+    *targets* maps the names of all known servers to their current targets. A target that the message or a part already
+    has is kept, because the server may have been replaced since it sent the part.
     """
     if message.role == "assistant" and message.prompt is None:
         return message

@@ -40,9 +40,10 @@ class TokenShare(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """Request to a model: the conversation so far and the available tools.
 
-    A `tool_choice` of "required" requires at least one tool call, and "none" forbids tool calls. A provider
-    that does not support `tool_choice` or `temperature` ignores it. If `is_parallel` is False, the answer is
-    limited to one tool call, provided that the provider supports this.
+    - `tool_choice`: "required" requires at least one tool call, and "none" forbids tool calls.
+    - `is_parallel`: if False, the answer is limited to one tool call.
+
+    A provider ignores each of these, and `temperature`, if it does not support it.
     """
 
     messages: tuple[Message, ...]
@@ -103,9 +104,8 @@ class RetryScheduled(Struct, frozen=True):
 class ToolsRefused(Struct, frozen=True):
     """Event before an answer without tools, sent once for each model that does not support tools.
 
-    `reason` is the provider's error message, or "" if the known facts about the model say that it does not support
-    tools. If the provider rejected tools in an earlier run, `refused_at` is the time of that rejection in seconds
-    since 1970; otherwise, it is 0.
+    - `reason`: the provider's error message, or "" if the lack of support is known from the facts about the model.
+    - `refused_at`: if not 0, the provider rejected tools in an earlier run, at this time in seconds since 1970.
     """
 
     reason: str = ""
