@@ -1,9 +1,9 @@
 """Renaming of arguments whose names a provider rejects, such as `filter[id]`.
 
-The model receives tools in which these arguments have other names. When the model calls a tool, the names that the
-server uses are restored first, so that only they appear in reviews, in rules and in the request to the server. When
-earlier calls are sent to the provider again, their arguments are renamed as in the tool. Only the arguments themselves
-are renamed, not the members of their values.
+The provider receives tools with other names for these arguments. In each tool call of the model, the server's names are
+restored first, so that only they appear in reviews, in rules and in the request to the server. When a later request
+contains the call, its arguments are renamed again. Only the arguments themselves are renamed, not the members of their
+values.
 
 This module runs in the worker process. It does no I/O.
 """

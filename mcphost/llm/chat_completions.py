@@ -135,11 +135,13 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Adapt messages from MCP prompts and background results to an order that all providers accept.
+    """Change messages from MCP prompts and results of background calls so that all providers accept the request.
 
-    Some providers reject two consecutive messages with the same role, or a conversation that begins with an
-    assistant message. All providers reject media in an assistant message. A message written by the user or the
-    model changes only if it is merged with an adjacent message from a prompt or with a background result.
+    - Consecutive messages with the same role are merged.
+    - A user message is added before an assistant message that begins the conversation.
+    - Media in an assistant message is moved to a new user message after it.
+
+    A message written by the user or the model changes only if it is merged with such a message next to it.
     """
     held: Message | None = None
     for message in messages:
@@ -410,10 +412,10 @@ class AnswerAssembler:
             yield StreamFinished(self._finish_reason(event.reason, len(named)), make_usage(event), event.api_route)
 
     def _finish_reason(self, reason: str, named_count: int) -> str:
-        """Return the reason why the answer ended: *reason*, unless a tool call was lost.
+        """Return LOST_CALL_REASON if a tool call was lost, otherwise *reason* or, if that is empty, "stop".
 
-        A call is lost if it has no name, or if the provider announced calls (*reason*) and none of the *named_count*
-        calls arrived.
+        A call was lost if *reason* announces tool calls, but one arrived without a name, or none arrived with a name.
+        *named_count* is the number of calls with a name.
         """
         has_nameless = any(not call.name and (call.provider_id or any(call.pieces)) for call in self._calls.values())
         if reason in _CALL_REASONS and (has_nameless or not named_count):

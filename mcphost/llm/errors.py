@@ -347,8 +347,8 @@ def extract_message(value: Any) -> str:
 def remove_keys(text: str, secret: str) -> str:
     """Replace API keys in *text* with `***`, because providers may quote keys.
 
-    This replaces *secret*, anything else that looks like an API key and, because *text* may have been truncated, a
-    beginning of *secret* at the end of *text*.
+    This replaces *secret*, and everything else that looks like an API key. If *text* was truncated in the middle of
+    *secret*, the remaining part at its end is replaced as well.
     """
     if len(secret) > 5:
         text = text.replace(secret, "***")

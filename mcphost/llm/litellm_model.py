@@ -74,9 +74,9 @@ class LiteLlmModel:
     ) -> None:
         """Create a model.
 
-        *config* configures the model, and *worker* is the process that calls litellm. API keys are read from
-        *environ* or else from *keyring*. If the model's provider rejects tools, this is recorded for later runs in
-        the result of *load_refusals*; None disables this.
+        *config* configures the model, and *worker* is the process that calls litellm. API keys are read from *environ*
+        or else from *keyring*. *load_refusals* returns the store that records for later runs which providers reject
+        tools; if it is None, nothing is recorded.
         """
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
@@ -555,10 +555,9 @@ class LiteLlmModel:
         return {"input_price": 0.0, "output_price": 0.0} if providers.is_own_server(config) else {}
 
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
-        """Return the event; if litellm's prices do not apply to this model, replace its cost.
+        """Return the event; replace the cost in a WorkerFinished event if litellm's prices do not apply to this model.
 
-        The new cost is the one at the configured prices, or None if there are none. Only WorkerFinished has a cost;
-        other events are returned unchanged.
+        The new cost is computed from the configured prices, or None if there are none.
         """
         if not isinstance(event, worker_protocol.WorkerFinished):
             return event

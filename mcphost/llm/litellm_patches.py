@@ -164,8 +164,7 @@ def patch_tool_calls(chat: Any) -> None:
 def _repair_tool_calls(stream: Any, chunk: Any) -> Any:
     """Correct the tool calls in a chunk of the openai library; mark the stream if one of them cannot be read.
 
-    An index that is not a number becomes 0: `ToolCallSplitter` separates calls with the same index by their ids and
-    names.
+    An index that is not a number becomes 0. `ToolCallSplitter` later separates calls that have the same index.
     """
     choices: Any = getattr(chunk, "choices", None)
     for choice in cast("list[Any]", choices)[:1] if isinstance(choices, list) else []:

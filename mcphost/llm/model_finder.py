@@ -250,10 +250,10 @@ class ModelFinder:
         return [*first, *(model for model in found if self._endpoint(model.config) in others)]
 
     def _endpoint(self, config: ModelConfig) -> tuple[str, str]:
-        """Return a key that identifies a model: its name and the base URL of its server.
+        """Return a key that is equal for two configurations of the same model on the same server.
 
-        If the base URL is known, the provider prefix is removed from the name. If it is not known, the second item
-        is "".
+        It consists of the model's name and the base URL. If the base URL is unknown, it is "", and the name includes
+        the provider.
         """
         base = config.api_base
         if not base and parse_provider(config.name) in ("ollama", "ollama_chat"):
@@ -461,10 +461,11 @@ def _full_name(config: ModelConfig) -> tuple[str, str]:
 
 
 def _listing_order(model: AvailableModel) -> tuple[object, ...]:
-    """Return a sort key for models from litellm's table; models of the same provider stay together.
+    """Return a sort key for models from litellm's table.
 
-    Usable models come first, beginning with those that support tools. Providers that offer their own models come
-    before resellers. A provider's default model comes first, and templates for fine-tuned models come last.
+    Models that can be used now come first, beginning with those that support tools. Within each group, providers that
+    offer their own models come before resellers. Within a provider, the default model is the first, and templates for
+    fine-tuned models are the last.
     """
     is_own = model.provider in FIRST_PARTY_PROVIDERS
     return (
@@ -507,9 +508,9 @@ def _mark_remembered(model: AvailableModel, item: RememberedModel, origins: Mapp
 def _find_prices(model: AvailableModel, config: ModelConfig) -> tuple[float | None, float | None]:
     """Return the input and output price of *model* in US dollars per token; None means unknown.
 
-    The prices in the settings *config* are used if both are set. Otherwise, the prices of *model* are used, unless
-    *config* has a base URL and also headers or a variable for an API key. The prices are then unknown, because the
-    server at that URL may charge for requests.
+    If *config*, the user's settings for the model, contains both prices, they are used. If *config* has a base URL, and
+    also headers or a variable for an API key, the prices are unknown, because the server at that URL may charge for
+    requests. In all other cases, the prices of *model* are used.
     """
     if config.input_price is not None and config.output_price is not None:
         return config.input_price, config.output_price

@@ -89,8 +89,8 @@ DeepSeek and Moonshot refuse a tool result without the reasoning that led to the
 def accepts_reasoning_text(config: ModelConfig) -> bool:
     """Return whether a provider accepts the text of a model's earlier reasoning in later requests.
 
-    For an unknown OpenAI-compatible server, the result is True, because any such text was sent by that server. OpenAI's
-    own models do not disclose their reasoning in this form.
+    The result is True for an unknown OpenAI-compatible server, which only gets back text that it sent itself. It is
+    False for OpenAI, whose models do not disclose their reasoning in this form.
     """
     provider = parse_provider(config.name)
     return provider in REASONING_TEXT_PROVIDERS or (provider == "openai" and bool(config.api_base))

@@ -1,9 +1,8 @@
-"""Handling of tool definitions that a provider rejects.
+"""Handling of tool definitions that a provider rejects although `tool_schemas` has adapted their schemas.
 
-`tool_schemas` adapts schemas to the known limits of a provider. If the provider rejects a definition nevertheless,
-the rejected tools are identified, and their schemas are simplified if possible: the simpler schemas use only keywords
-that all providers accept. Arguments are still validated against the server's own schema before a call, so a simpler
-schema does not permit any additional calls. This module does no I/O itself.
+The rejected tools are identified with test requests. Their schemas are simplified, if possible, to keywords that all
+providers accept. A simpler schema does not permit any additional calls, because arguments are still validated against
+the server's own schema before a call. This module does no I/O itself.
 """
 
 import re

@@ -135,14 +135,14 @@ def estimate_part_tokens(part: Part, *, is_replayed: bool = False) -> int:
 def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate is the provider's token count for the latest answer, plus estimates for the later messages. If that
-    answer is older than *since*, the whole request is estimated instead. *since*, in seconds since 1970, is the time at
-    which earlier parts of the conversation last changed: because of a new system prompt, a summary of earlier messages,
-    or tool results that were shortened.
+    If possible, the estimate is the provider's token count for the latest answer, plus estimates for the later
+    messages. The whole request is estimated instead in two cases:
 
-    A provider's count that is impossibly low is ignored: some servers, such as older versions of Ollama, do not count
-    tokens from their cache. With such a count, mcphost would not notice that the conversation exceeds the context
-    window, and the server would drop the beginning of the conversation without an error.
+    - The answer is not newer than *since*, the time in seconds since 1970 at which earlier parts of the conversation
+      last changed: because of a new system prompt, a summary of earlier messages, or tool results that were shortened.
+    - The provider's count is impossibly low, because some servers, such as older versions of Ollama, do not count
+      tokens from their cache. With such a count, mcphost would not notice that the conversation exceeds the context
+      window, and the server would drop the beginning of the conversation without an error.
     """
     size = 0
     for message in reversed(request.messages):

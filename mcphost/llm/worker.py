@@ -107,9 +107,9 @@ class EventWriter:
 def import_litellm(result: list[Any]) -> None:
     """Import and patch litellm; append the module to *result*, or the exception if the import fails.
 
-    On Linux, this lowers the priority of the current thread slightly, so that the import does not delay the first key
-    presses in the terminal. The priority cannot be raised again; with the usual nice value of 10, an import of 5 s
-    would take a minute on a busy machine.
+    On Linux, this gives the current thread a slightly lower priority (nice value 3), so that the import does not delay
+    the first key presses in the terminal. The usual nice value of 10 would be too much: the priority cannot be raised
+    again, and an import of 5 s would take a minute on a busy machine.
     """
     if sys.platform == "linux":
         with suppress(OSError):
@@ -315,7 +315,7 @@ class LiteLlmWorker:
     def _correct_reason(
         self, request: worker_protocol.CompletionRequest, stream: Any, source: Any, summary: "StreamSummary"
     ) -> None:
-        """Replace the finish reason in *summary* if litellm's does not tell why the answer is incomplete.
+        """Replace the finish reason in *summary* if it hides that the answer is incomplete or was refused.
 
         See `_is_truncated` for the other parameters.
         """
@@ -334,9 +334,9 @@ class LiteLlmWorker:
     ) -> bool:
         """Return whether the stream ended without a finish reason, which means that the answer was cut off.
 
-        Returns False if that cannot be determined. *source* is the provider's own stream. It must be taken from
-        *stream* before *stream* ends, because litellm 1.110 removes it then. *summary* shows whether the answer has
-        any content.
+        Returns False if that cannot be determined. *source* is the provider's own stream, which the caller must take
+        from *stream* before *stream* ends, because litellm 1.110 removes it then. *summary* shows whether the answer
+        has any content.
         """
         gave_reason = getattr(source, FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
@@ -402,10 +402,11 @@ class LiteLlmWorker:
     ) -> bool:
         """Return whether the request is sent to the Responses API instead of the Chat Completions API.
 
-        If `request.api` is not "auto", it names the API to use. Otherwise, OpenAI's reasoning models use the Responses
-        API at the addresses of OpenAI and Azure, because only this API accepts earlier reasoning; servers at other
-        addresses may not support it. In all other cases, litellm's rules apply to OpenAI's models, and other
-        providers use Chat Completions.
+        - If `request.api` is not "auto", it names the API to use.
+        - Providers other than OpenAI and Azure use Chat Completions.
+        - Reasoning models use the Responses API at the addresses of OpenAI and Azure, because only this API accepts
+          earlier reasoning. Servers at other addresses may not support it.
+        - For all other models, litellm's rules apply.
         """
         if request.api != "auto" or target.provider not in OPENAI_PROVIDERS:
             return request.api == "responses"

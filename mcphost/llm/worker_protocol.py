@@ -284,10 +284,9 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def _is_streamed(error: BaseException) -> bool:
-    """Return whether *error* is one that an OpenAI-compatible server sent as an event of its answer.
+    """Return whether *error* stands for an error that an OpenAI-compatible server sent as an event of its answer.
 
-    For these errors, the openai library raises the base class of its errors, which does not contain the status
-    from the event.
+    The openai library then raises the base class of its errors, without the status from the event.
     """
     return f"{type(error).__module__}.{type(error).__qualname__}" == STREAMED_ERROR
 
@@ -316,9 +315,9 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 def best_message(chain: list[BaseException]) -> str:
     """Return the most informative message in a chain of exceptions.
 
-    If a server sent an error that is only text, that text is returned, because the openai library omits it from
-    its message. Otherwise, the result is the first message in *chain* that is not from litellm's
-    MidStreamFallbackError, which hides the provider's message.
+    If a server sent an error as plain text during an answer, the result is that text, which the openai library omits
+    from its message. Otherwise, it is the first message in *chain*, except that of litellm's MidStreamFallbackError,
+    which hides the provider's message.
     """
     for link in chain:
         if _is_streamed(link) and isinstance(body := getattr(link, "body", None), str) and body:
