@@ -28,8 +28,8 @@ _MIN_ANY = 16
 class HeaderMask:
     """Mask that replaces the values of one server's configured headers in other headers and in text.
 
-    In the header for which it was configured, a value is always masked. In other headers and in text, such as a message
-    in which the server repeats the headers that it received, it is masked only if it is not an ordinary word.
+    A value is always masked in the header for which it was configured. Elsewhere, for example in an error message in
+    which the server repeats the headers that it received, a value is masked unless it is an ordinary word.
     """
 
     __slots__ = ("_pairs", "_values")
@@ -63,9 +63,10 @@ NO_MASK: Final = HeaderMask()
 
 
 def list_distinctive(name: str, value: str) -> tuple[str, ...]:
-    """Return the value of a configured header, and the value without its scheme, such as "Bearer".
+    """Return the strings to mask in text for one configured header.
 
-    Values that are ordinary words are left out. The result is empty for a standard header whose value is not a secret.
+    These are the header's value, and the value without a scheme such as "Bearer", unless they are ordinary words. The
+    result is empty for a standard header whose value is not a secret.
     """
     texts = (value.strip(), value.strip().partition(" ")[2].strip())
     return () if name.lower() in HARMLESS_HEADERS else tuple(filter(_is_distinctive, texts))

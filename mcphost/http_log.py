@@ -56,14 +56,22 @@ _METHOD = re.compile(rb'\{(?:"jsonrpc":"2\.0",)?(?:"id":[^,]{1,200},)?"method":"
 class LoggedExchange:
     """An HTTP request and the part of its response that has arrived so far.
 
-    `number` is the number of the log entry, and `at` is in seconds since 1970. `rpc_method` is the method of the
-    JSON-RPC message in the request's body, or "" if there is none. `target` is the path and the query of the URL.
-    `body` is the beginning of the request's body, as sent. `mask` masks the values of configured headers. `status` is 0
-    until the response begins, and `content_type` is the media type of the response. `head_seconds` is the time until
-    the response began, and `seconds` the time until the exchange ended; both are None before that. `error` is the
-    reason if `outcome` is "failed". `resent` is True if the request was sent twice, because the server had closed the
-    reused connection. `sign_in` is the purpose of an OAuth request, and "" for an MCP message. Strings contain no
-    secrets, but are not sanitized; `body` may contain secrets.
+    - `number`: the number of the log entry.
+    - `at`: the time of the request in seconds since 1970.
+    - `rpc_method`: the method of the JSON-RPC message in the request's body, or "" if there is none.
+    - `target`: the path and the query of the URL.
+    - `body`: the beginning of the request's body as sent, which may contain secrets.
+    - `mask`: masks the values of configured headers.
+    - `status`: 0 until the response begins.
+    - `content_type`: the media type of the response.
+    - `head_seconds`: the time until the response began; None before that.
+    - `seconds`: the time until the exchange ended; None before that.
+    - `error`: the reason if `outcome` is "failed".
+    - `resent`: whether the request was sent twice, because the server had closed the reused connection.
+    - `sign_in`: the purpose of an OAuth request, or "" for an MCP message.
+
+    No text in an entry is sanitized. To display the URL or headers, use `shown_url` or `show_headers`, which redact
+    secrets.
     """
 
     __slots__ = (
@@ -145,7 +153,7 @@ class LoggedExchange:
             self._changed()
 
     def note(self, error: str) -> None:
-        """Log why mcphost did not use the response, such as a redirect to another origin."""
+        """Mark the exchange as failed, with the reason why mcphost did not use the response, such as a redirect."""
         self.outcome, self.error = "failed", _show_error(self.mask.mask_text(error))
         self._changed()
 
@@ -201,9 +209,9 @@ class LoggedExchange:
 class LoggedOAuthRequest(LoggedExchange):
     """An OAuth request and its response; the parameters in their bodies are logged by name, without values.
 
-    `target` is the URL without its scheme, because an authorization server is rarely the MCP server. `oauth_error` is
-    the error code in the response if it is a registered one, otherwise "". Use `show_names` to display
-    `response_parameters`, because the server chooses these names.
+    - `target`: the URL without its scheme; it includes the host, which is rarely that of the MCP server.
+    - `oauth_error`: the error code in the response if it is a registered one, otherwise "".
+    - `response_parameters`: names chosen by the server, which may contain secrets; display them with `show_names`.
     """
 
     __slots__ = ("oauth_error", "parameters", "response_parameters")
@@ -289,7 +297,7 @@ def _shorten(value: str) -> str:
 
 
 def _mask_credentials(name: str, value: str) -> str:
-    """Return the value of a header to keep in memory, masked if the header's name shows that it is a credential."""
+    """Return the value of a header as kept in memory: masked if the header's name shows that it is a credential."""
     if name in _CREDENTIAL_HEADERS:
         scheme, space, _rest = value.partition(" ")
         return f"{scheme} {PLACEHOLDER}" if space and scheme.lower() in _SCHEMES else PLACEHOLDER
@@ -309,10 +317,11 @@ def _show_value(name: str, value: str) -> str:
 
 
 def _show_challenge(challenge: str) -> str:
-    """Return a WWW-Authenticate challenge, with secrets in parameters redacted and other words replaced.
+    """Return a WWW-Authenticate challenge with secrets removed.
 
-    A word that is not a parameter may be a token, so a placeholder replaces it. `redact` is applied to each parameter
-    value separately, because in `Bearer resource_metadata=…`, it would take the parameter for a token.
+    In `name=value`, only secrets in the value are redacted. Any other word may be a token, so a placeholder replaces
+    it. `redact` is not applied to the challenge as a whole: in `Bearer resource_metadata=…`, it would take the
+    parameter for a token.
     """
     values = [part["value"] for part in _CHALLENGE_PART.finditer(challenge) if part["name"]]
     # All at once, because each call costs as much as the patterns, however short the value is.

@@ -29,9 +29,11 @@ Direction = Literal["sent", "received"]
 class LoggedMessage(NamedTuple):
     """A message as it was sent or received.
 
-    `number` is the number of the log entry, and `at` is in seconds since 1970. `size` is the size of the message in
-    bytes. `data` is the whole message or, if it is longer than MAX_MESSAGE_BYTES, its beginning. `mask` masks the
-    values of configured headers, which a server may repeat.
+    - `number`: the number of the log entry.
+    - `at`: the time in seconds since 1970.
+    - `data`: the message; only its beginning if it is longer than MAX_MESSAGE_BYTES.
+    - `size`: the size of the complete message in bytes.
+    - `mask`: masks the values of configured headers, which a server may repeat in a message.
     """
 
     number: int
