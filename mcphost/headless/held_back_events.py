@@ -6,7 +6,7 @@ MAX_HELD_BACK = 1_000
 
 
 class HeldBackEvents:
-    """Buffer that counts or merges events of servers, because a server can cause any number of them."""
+    """Buffer whose size is limited although servers can cause any number of events: it counts or merges events."""
 
     def __init__(self) -> None:
         self._dropped = 0
@@ -18,11 +18,12 @@ class HeldBackEvents:
         return bool(self._dropped or self._catalogs or self._resources)
 
     def add(self, event: AnyEvent) -> bool:
-        """Count or buffer the event; return False if it must be written immediately.
+        """Count or buffer the event; return False if it is of another kind, which must be written immediately.
 
-        Log and progress events are only counted. Repeated CatalogChanged events of a server are merged into one,
-        without the names of the tools. Repeated changes of a resource are merged, too, for up to MAX_HELD_BACK
-        resources; changes of other resources are only counted.
+        - Log messages and progress: only counted.
+        - CatalogChanged: one event is kept for each server, without the names of the tools.
+        - ResourceChanged: one event is kept for each of up to MAX_HELD_BACK resources; events for others are only
+          counted.
         """
         match event:
             case CatalogChanged():

@@ -164,7 +164,7 @@ class _OpenQuestion:
 class PipeFrontend(Frontend):
     """Front end that sends the host's questions to the program at the other end of the pipe.
 
-    A question stays open until it receives a valid answer or is withdrawn.
+    A question stays open until the program sends a valid answer, or until the host no longer needs one.
     """
 
     def __init__(self, open_browser: OpenUrl | None = None) -> None:
@@ -201,7 +201,7 @@ class PipeFrontend(Frontend):
     async def ask(self, question: Question[A]) -> A:
         """Send a question to the program at the other end of the pipe, and return the answer.
 
-        After the end of the input, the question is not sent, and the answer that declines it is returned.
+        After the end of the input, the question is declined without being sent.
         """
         if self._is_refusing:
             return question.refusal()
@@ -318,9 +318,9 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
 
 
 def _once_only_reason(question: ApproveTool, edited: dict[str, Any] | None = None) -> str:
-    """Return the reason why a call can be allowed only once, as a phrase, or "" if later calls can be allowed, too.
+    """Return the reason why a call can be allowed only once, or "" if later calls can be allowed, too.
 
-    *edited* are the edited arguments, or None.
+    The reason is a phrase, such as "a recorded result is reused only once". *edited* are the edited arguments, or None.
     """
     if question.recorded_at:
         return "a recorded result is reused only once"  # nothing is called, so nothing else may be allowed
@@ -384,10 +384,9 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
 
 
 def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
-    """Convert the value of an answer `{"accept": …}` to an answer to the budget question *question*.
+    """Convert the value of an answer `{"accept": …}` to the answer to a question about exceeding the budget.
 
-    The question asks whether to send a request that exceeds the budget. Raises UsageError if the question does not
-    offer the chosen alternative.
+    Raises UsageError if the answer is not one of those that *question* offers.
     """
     match value:
         case {"model": str(name)} if len(value) == 1 and any(offer.name == name for offer in question.cheaper):

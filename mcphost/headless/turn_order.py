@@ -1,6 +1,6 @@
-"""Queue that keeps the commands of `mcphost pipe` in the order in which they were received.
+"""Queue that makes the commands of `mcphost pipe` take effect in the order in which they were received.
 
-It contains the commands that start turns, or that change the conversation or model of the next turn.
+Only commands that start a turn, or that change the conversation or model of the next turn, wait in it.
 """
 
 from collections.abc import AsyncGenerator, Generator
@@ -10,9 +10,10 @@ import anyio
 
 
 class TurnOrder:
-    """Queue of commands that start turns (`join`) or change settings of the next turn (`change`).
+    """Queue of commands in the order in which they were received.
 
-    The commands are in the order in which they were received.
+    A command that starts a turn enters the queue with `join`. A command that changes something for the next turn uses
+    `change` or `hold`, so that later commands do not start before it has finished.
     """
 
     def __init__(self) -> None:
@@ -20,9 +21,10 @@ class TurnOrder:
 
     @contextmanager
     def join(self) -> "Generator[TurnPlace]":
-        """Return a context manager that takes the next place in the queue, and leaves it at the end of the block.
+        """Return a context manager that adds a command to the queue; the block starts the command's turn.
 
-        If `stop` is called before the command has started its turn, the block ends early, without an error.
+        The command leaves the queue at the end of the block, or earlier if it calls `TurnPlace.start`. If `stop` is
+        called before that, the block is cancelled; no exception leaves it.
         """
         place = TurnPlace(self)
         self._waiting[place] = None
@@ -34,9 +36,10 @@ class TurnOrder:
 
     @contextmanager
     def hold(self) -> "Generator[TurnPlace]":
-        """Return a context manager that takes the next place; later commands wait until the end of the block.
+        """Return a context manager that adds a command to the queue until the end of the block; later commands wait.
 
-        The block must call `wait` before it changes anything. `stop` does not end it.
+        The block may prepare a change immediately, but must await `TurnPlace.wait` before it makes the change. `stop`
+        does not cancel the block.
         """
         place = TurnPlace(self, is_stoppable=False)
         self._waiting[place] = None
@@ -47,16 +50,16 @@ class TurnOrder:
 
     @asynccontextmanager
     async def change(self) -> "AsyncGenerator[None]":
-        """Return a context manager that waits for all earlier commands; later ones wait until the end of the block.
+        """Return a context manager that waits for all earlier commands before its block; later ones wait until it ends.
 
-        `stop` does not end the block.
+        `stop` does not cancel the block.
         """
         with self.hold() as place:
             await place.wait()
             yield
 
     def stop(self) -> bool:
-        """End the blocks of all `join` commands that have not started a turn; return False if there are none."""
+        """Cancel the `join` blocks of all commands that have not started a turn; return False if there are none."""
         stopped = tuple(place for place in self._waiting if place.is_stoppable)
         for place in stopped:
             place.scope.cancel()
@@ -89,7 +92,8 @@ class TurnPlace:
     async def start(self) -> None:
         """Wait until all earlier commands have started their turns or have ended, then leave the queue.
 
-        The caller must start its turn before it awaits anything else. `TurnOrder.stop` no longer affects this command.
+        The caller must start its turn before it awaits anything else. After this, `TurnOrder.stop` does not cancel the
+        command.
         """
         await self.wait()
         self._order.leave(self)
