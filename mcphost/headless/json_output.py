@@ -1,4 +1,4 @@
-"""Conversion of host data to JSON, in the same form for the `--json` option and for `mcphost pipe`."""
+"""Conversion of host data to JSON, in the same format for the `--json` option and for `mcphost pipe`."""
 
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -207,7 +207,7 @@ def _model_json(model: "AvailableModel") -> dict[str, Any]:
 
 
 def profile_json(profile: "Profile", *, is_selected: bool) -> dict[str, Any]:
-    """Return a profile as JSON; null means that the profile does not change a setting.
+    """Return a profile as JSON; a setting that the profile does not change is null.
 
     The headers and the base URL of the profile's model are left out.
     """

@@ -67,7 +67,7 @@ class RunFrontend(Frontend):
     def kinds(self) -> frozenset[str]:
         """The kinds of questions that this front end answers: only the approval of tool calls.
 
-        A tool result that requires a review is withheld, because there is no user to review it.
+        A tool result that the user would have to review is not sent to the model, because there is no user.
         """
         return frozenset({ApproveTool.KIND})
 
@@ -77,7 +77,10 @@ class RunFrontend(Frontend):
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:
-        """Allow a tool call if `--yes` is given and the tool has not changed; decline all other questions."""
+        """Allow a tool call if `--yes` is given; decline all other questions.
+
+        A call is also declined if the tool's definition has changed since it was approved.
+        """
         if isinstance(question, ApproveTool):
             # A definition that changed since its approval must be reviewed, whatever a rule says.
             if question.has_changed:
@@ -208,14 +211,14 @@ async def run_turn(
 ) -> int:
     """Start the servers that are needed, send *prompt*, print events and the result, and return the exit code.
 
-    Only servers whose tools could be called are started; with *yes*, these are all servers. The caller must have
-    entered the host's context, but not started the host. If the answer does not match the JSON Schema in *sent*,
-    the model is asked once more; if that fails too, the exit code is 7. On a terminal, *answer_printer* shows the
-    answer, and *status* shows what the run is waiting for.
+    The caller must have entered the host's context, but not started the host. Without *yes*, a server is started only
+    if a call to at least one of its tools may be allowed. *sent* contains files and the schema for the answer. If the
+    answer does not match the schema, the model is asked once more; if that fails too, the exit code is 7. On a
+    terminal, *answer_printer* shows the answer, and *status* shows what the run is waiting for.
 
-    Raises ConfigError if no model is selected or a project's lock file cannot be used, and ConsentDenied if a
-    server is not approved. Raises UsageError if a file in *sent* cannot be attached, and ModelError if the model's
-    provider is unknown.
+    Raises ConfigError if no model is selected or a project's lock file cannot be used, and ConsentDenied if a server is
+    not approved. Raises UsageError if a file in *sent* cannot be attached, and ModelError if the model's provider is
+    unknown.
     """
     if host.model_selection.model is None:
         if unread := find_unread_settings(host.config.problems):
@@ -262,8 +265,9 @@ async def _enforce_schema(
 ) -> tuple[TurnResult, Any]:
     """Validate the answer against the schema; return the turn's result and the parsed answer.
 
-    If the answer does not match, the model is asked once more; the result then counts the declined calls of both turns.
-    If that fails too, or the answer cannot be validated, the result contains an error and the parsed answer is None.
+    If the answer does not match, the model is asked once more in a second turn. The returned result is then that of the
+    second turn, with the number of declined calls in both turns. If the second answer does not match either, or if an
+    answer cannot be validated, the result contains an error and the parsed answer is None.
     """
     try:
         check = None
@@ -299,11 +303,14 @@ async def wait_for_servers(
 ) -> McpHostError | None:
     """Wait until the *wanted* servers are ready or have failed; return an error that ends the run, or None.
 
-    An error is returned if any enabled server is not approved, or if the lock file of a wanted server's project cannot
-    be used. If enabled servers are not started because they are not wanted, *print_message* receives a message with
-    their names, unless one of them is not approved. If standard error is not a terminal, the message is sent only if no
-    server is wanted. If the wait takes longer than a second, *print_starting* receives the names of the servers that
-    are still starting.
+    There are two such errors: an enabled server is not approved, or the lock file of a wanted server's project cannot
+    be used. A server that fails for another reason does not end the run.
+
+    - *print_message* receives a message with the names of enabled servers that are not wanted, and therefore not
+      started. It is not called if one of them is not approved. If standard error is not a terminal, it is called only
+      if no server is wanted.
+    - *print_starting* receives the names of the servers that are still starting, if the wait takes longer than a
+      second.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]

@@ -126,10 +126,11 @@ def _read_small(path: str, limit: int, flag: str) -> bytes:
 
 
 class SchemaCheck(NamedTuple):
-    """Result of validating an answer: the parsed JSON, and a sentence if it does not match the schema.
+    """Result of validating an answer.
 
-    The sentence gives the reason, and is "" if the answer matches. If `is_checked` is False, the answer could not
-    be validated, so another answer would not help.
+    - `value`: the parsed JSON, or None if the answer is not JSON.
+    - `problem`: a sentence that says why the answer does not match the schema, or "" if it matches.
+    - `is_checked`: False if the answer could not be validated, so that asking the model again would not help.
     """
 
     value: Any
@@ -145,10 +146,10 @@ class AnswerSchema:
         self._validator = SchemaValidator()
 
     async def find_problem(self) -> str:
-        """Return the reason why answers cannot be validated against the schema, or "" if they can.
+        """Return the reason why no answer can be validated against the schema, such as an unknown type, or "".
 
-        The schema may, for example, contain an unknown type. The worker process validates a trivial value as a test,
-        and then ends; the next validation starts a new process.
+        To find out, the worker process validates a trivial value. It then ends; the next validation starts a new
+        process.
         """
         try:
             result = await self._validator.validate(self.schema, None)

@@ -82,8 +82,8 @@ def print_rules_without_tool(host: Host, print_message: Callable[..., None]) -> 
 def print_quarantined_tools(host: Host, print_message: Callable[..., None], *, yes: bool) -> bool:
     """Print the quarantined tools that the rules would allow or, if *yes* is set, all quarantined tools.
 
-    The message explains that the model cannot use these tools until the user reviews them. Returns whether an
-    `--allow` rule names exactly one of these tools.
+    The message explains that the model cannot use these tools until the user reviews them. Returns whether at least one
+    of them is named in full by an `--allow` rule, not only covered by a pattern.
     """
     allowed = host.config.allow_rules
     rules = (*allowed, *host.config.pass_rules)
