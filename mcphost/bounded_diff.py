@@ -26,11 +26,10 @@ class LineComparison(NamedTuple):
 
 
 def compare_lines(old: list[str], new: list[str], max_steps: int = MAX_STEPS) -> LineComparison:
-    """Compare two lists of lines with difflib, in at most *max_steps* steps.
+    """Compare two lists of lines with difflib, in at most *max_steps* comparisons of two lines.
 
-    A step is the comparison of two lines. If more steps are needed, the result is not exact. Equal lines at the
-    beginning and at the end are not passed to difflib. If more than MAX_COMPARED_LINES old lines or new lines
-    remain, the result is not exact either.
+    Lines that are equal at the beginning and at the end of both lists are not passed to difflib. The result is not
+    exact if the limit is reached, or if more than MAX_COMPARED_LINES old or new lines remain.
     """
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:
@@ -57,8 +56,8 @@ class _OutOfSteps(Exception):
 class _BoundedMatcher(SequenceMatcher[str]):
     """Subclass of difflib's SequenceMatcher that gives up after comparing too many pairs of lines.
 
-    difflib finds the longest match, then searches again before and after it. If a line occurs many times, a search
-    may split off only one of its occurrences, so that difflib compares the same pairs again and again.
+    difflib finds the longest match, then searches before and after it in the same way. If a line occurs many times,
+    each search may match only one occurrence, so the same pairs of lines are compared again and again.
     """
 
     b2j: dict[str, list[int]]

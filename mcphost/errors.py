@@ -42,7 +42,7 @@ _WIDE_ENDINGS = ("。", "！", "？", "：", "；")
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
-    """Return the last lines of error output as the end of a message, such as "; it last said: …".
+    """Return the last lines of error output as text to append to a message: "; it last said: …".
 
     The lines are sanitized. Returns "" if all of them are blank.
     """
@@ -141,8 +141,8 @@ class RegistryError(McpHostError):
 class ConsentDenied(McpHostError):
     """Raised if the user or a rule refused an action, or there was no user to ask.
 
-    The action was not performed. The message never quotes a server, because models receive it without a review
-    by the user.
+    The action was not performed. The message never quotes a server, because it is sent to the model without being shown
+    to the user for review first.
     """
 
     exit_code = 5

@@ -49,8 +49,8 @@ def is_long_text_too_complex(source: str) -> bool:
 def _count_quoted_lines(lines: list[str]) -> int:
     """Return the sum of the nesting depths of all lines in block quotes, which predicts the time to parse them.
 
-    All lines of a paragraph count with its greatest depth, up to the next blank line. The reason is that a line without
-    `>` continues the paragraph of the innermost quote, and the parser tries each enclosing quote for it.
+    Every line counts with the greatest depth in its paragraph, even if it has no `>`: such a line can continue the
+    innermost quote, so the parser tries all enclosing quotes for it.
     """
     count = deepest = length = 0
     for line in lines:

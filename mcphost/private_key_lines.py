@@ -14,7 +14,7 @@ _KEY_HEADER = re.compile(
 
 
 def is_full_line(line: str) -> bool:
-    """Return whether a line contains a full line of a key, or is the shorter last line of a key."""
+    """Return whether a line contains base64 data of a key: a line of full length, or a shorter last line."""
     return bool(_KEY_LINE.search(line) or _SHORT_KEY_LINE.fullmatch(line))
 
 

@@ -77,9 +77,10 @@ _MAX_KEY_LINES = 200
 class _SecretPattern(NamedTuple):
     """A regular expression for a kind of secret, with data to skip texts in which it cannot match.
 
-    `mark` replaces each match. If the pattern matches in a text, the text, folded by `_fold`, contains at least one
-    word of each tuple in `needs`. If `starts` is not empty, each match begins with one of its strings, and the pattern
-    is tried only at their positions.
+    - `mark`: replaces each match.
+    - `needs`: groups of words; a text can match only if, after `_fold`, it contains a word of every group.
+    - `starts`: strings with which every match begins; the pattern is tried only where they occur. If empty, it is tried
+      everywhere.
     """
 
     regex: re.Pattern[str]
@@ -330,9 +331,9 @@ def redact(text: str) -> str:
 def redact_identifier(name: str) -> str:
     """Remove the user's strong secrets (see `is_strong`) from a name that is written to the audit log.
 
-    All other text is kept, even if it looks like a secret or is a server's token; otherwise, servers could hide
-    names by using them as tokens. If a secret was removed, the name's digest is appended (see `identifier_digest`),
-    so that the name can still be identified.
+    Nothing else is removed, even if it looks like a secret or equals a token from a server: otherwise, a server could
+    hide a name by issuing it as a token. If a secret was removed, the digest of the name is appended (see
+    `identifier_digest`), so that the name can still be identified.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
@@ -373,8 +374,8 @@ def _replace_values(text: str, values: Iterable[str]) -> str:
 def is_probable_secret(name: str, value: str) -> bool:
     """Return whether the value of a header or environment variable is probably a secret.
 
-    A value that contains a reference such as `${env:NAME}` is not considered a secret, and neither is one that
-    contains only an escaped reference, such as `Bearer ${$}{NAME}`.
+    The result is False for a value that contains a reference such as `${env:NAME}`. An escaped reference such as
+    `${$}{NAME}` is ignored: only the rest of the value is considered.
     """
     value = literal_part(value)
     if not value or value.lower() in _SCHEMES:
@@ -431,8 +432,8 @@ class PrivateKeyFilter:
     def _continues_key(self, line: str) -> bool:
         """Return whether *line* looks like the next line of a key; if not, the key is considered complete.
 
-        A logger may have prefixed each line of the key. The line after a full line may be the key's last one, which can
-        be short, so it is only required to have the same number of words.
+        The last line of a key can be short, and a logger may have added words before the key on each line. Therefore,
+        the line after a full line counts as part of the key if it has the same number of words.
         """
         from mcphost.private_key_lines import is_full_line, is_header  # few outputs contain a key
 
@@ -476,8 +477,8 @@ def _redact_ambiguous_flag(match: re.Match[str]) -> str:
 def _looks_like_key(value: str, *, is_pat: bool) -> bool:
     """Return whether the value of an option such as `--key` looks like a secret, and not like a name.
 
-    If a program does not know the option, the next word may be the name of a package that it runs, so names must
-    stay readable. *is_pat* means that the option is for a personal access token.
+    The word after such an option may be the name of a package to run, and such names must stay readable. *is_pat* means
+    that the option is for a personal access token.
     """
     if _NO_KEY.search(value.rstrip("=")):
         return False

@@ -92,10 +92,12 @@ def _pictograph_pattern() -> re.Pattern[str]:
 def _hidden_text_pattern() -> re.Pattern[str]:
     """Return a pattern for control characters, tag characters and variation selectors.
 
-    Tags and selectors can spell hidden text. Selectors with a visible effect are not matched: those after an ideograph,
-    which select a variant of its glyph, and VS15 and VS16 after a symbol that has an emoji form (see
-    `_pictograph_pattern`) or within a keycap sequence. The pattern begins with a single class, so that `re` skips other
-    characters without trying a match.
+    Tags and selectors can spell hidden text. A selector is not matched if it has a visible effect:
+
+    - after an ideograph, where it selects a variant of the glyph
+    - VS15 or VS16 after a symbol that has an emoji form (see `_pictograph_pattern`), or within a keycap sequence
+
+    The pattern begins with a single character class, so that `re` quickly skips all other characters.
     """
     return re.compile(
         "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufe00-\ufe0f\U000e0000-\U000e0fff]"
@@ -162,10 +164,10 @@ _LITERAL_MARK = re.compile("[\u2400-\u2421\u23ce]|\u2039(?=U\\+[0-9A-F])")
 
 
 def mark_literal_marks(text: str) -> str:
-    """Replace characters that look like marks of this module, and the return symbol `⏎`, with their codes.
+    """Replace `⏎`, and characters that look like the marks of this module, with their codes.
 
-    In the sanitized result, each mark then represents another character, such as `␛` for an escape character and
-    `‹U+200B›` for an invisible one; no mark was already in *text*.
+    Use this before `sanitize`: in its result, each mark then stands for another character, such as `␛` for an escape
+    character, and never for a mark that was already in *text*.
     """
     return text if text.isascii() else _LITERAL_MARK.sub(lambda match: _code_mark(match.group()), text)
 
@@ -189,8 +191,8 @@ def count_unsafe(text: str, limit: int) -> int:
 def measure_beginning(text: str, limit: int) -> int:
     """Return the length of the longest prefix of *text* with at most *limit* characters when sanitized.
 
-    CR LF counts as two characters. A joiner at the end of the prefix counts as in the complete text, where the next
-    character determines whether it is kept.
+    CR LF counts as two characters. Whether a joiner at the end of the prefix is kept depends on the next character in
+    *text*.
     """
     room = limit
     for match in _UNSAFE.finditer(text, 0, limit):

@@ -56,10 +56,12 @@ def redact_values(value: Any) -> Any:
 def mask_members(value: Any, parent: str = "") -> Any:
     """Mask the values of members whose names suggest a secret in JSON data, such as `{"password": ["x"]}`.
 
-    All numbers and strings inside such a value are masked, except references such as `${env:NAME}`, and numbers that
-    count something, as in `max_tokens`. If the value itself is a string, it is usually left to `redact`. In a JSON
-    schema, only the default value and the examples of a secret are masked. *parent* is the name of the member that
-    contains *value*.
+    - All numbers and strings inside such a value are masked, except references such as `${env:NAME}`, and numbers that
+      count something, as in `max_tokens`.
+    - If the value itself is a string, it is usually left to `redact`.
+    - In a JSON schema, only the default value and the examples of a secret are masked.
+
+    *parent* is the name of the member that contains *value*.
     """
     if value is None or isinstance(value, _SCALARS):  # most values, and much faster than the checks below
         return value

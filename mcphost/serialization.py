@@ -136,9 +136,9 @@ def decode_or_none(raw: bytes | Raw | str, kind: type[T]) -> T | None:
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
     """Return the first *limit* items of a JSON array as raw JSON, and the number of remaining items.
 
-    If there are many items, the remaining ones are neither decoded nor counted, because four megabytes can
-    contain two million of them. The number may then be too low, but it is 0 only if no items remain. Raises
-    MalformedMessage; *what* names the data in its message.
+    Four megabytes can contain two million items, so for an array with very many items, the rest is not decoded or
+    counted: the number is then 1 if items remain. Fewer than *limit* items are returned if even these would take too
+    long to find. Raises MalformedMessage; *what* names the data in its message.
     """
     body = bytes(raw)
     if len(body) <= limit:  # each item takes at least a byte

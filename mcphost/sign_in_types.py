@@ -11,10 +11,7 @@ WRONG_REDIRECT = "That is not the redirect URL of this sign-in."
 
 
 class EntryCheck:
-    """A check of a value that the user enters, such as a passphrase or a redirect URL.
-
-    mcphost asks for the value, checks it, and asks again if it is wrong.
-    """
+    """An entry that mcphost checks, such as a passphrase or a redirect URL, and asks for again if it is wrong."""
 
     def __init__(self) -> None:
         self.on_end: Callable[[], None] = lambda: None
@@ -26,10 +23,7 @@ _current_check: ContextVar[EntryCheck | None] = ContextVar("entry_check", defaul
 
 
 def current_entry_check() -> EntryCheck | None:
-    """Return the entry check that is in progress, or None if there is none.
-
-    A question that is asked now is part of this check.
-    """
+    """Return the entry check of the enclosing `check_entries` block, or None outside of such a block."""
     return _current_check.get()
 
 
@@ -37,7 +31,7 @@ def current_entry_check() -> EntryCheck | None:
 def check_entries() -> Generator[None]:
     """Return a context manager for a block that asks the user again after a wrong entry.
 
-    All questions asked in the block belong to the same `EntryCheck`, and count as one question.
+    All questions in the block have the same `EntryCheck`, and count as one question.
     """
     check = EntryCheck()
     token = _current_check.set(check)
@@ -66,11 +60,12 @@ class AuthChallenge(Struct, frozen=True):
 class SignInTerms(Struct, frozen=True, kw_only=True):
     """Details of a sign-in that are displayed together with its URL.
 
-    `timeout` is in seconds from now. `verification_uri_complete` is the URL that includes the device code, or "" if
-    there is none, and `poll_interval` is the number of seconds between token requests. `switch_method` is called if
-    the user prefers the other method (device code or browser), and is None if only one method is available.
-    `other_accounts` are accounts that are already signed in and can be selected instead. `warnings` are displayed
-    first.
+    - `timeout`: the time limit for the sign-in, in seconds from now.
+    - `verification_uri_complete`: the URL that includes the device code, or "" if there is none.
+    - `poll_interval`: the number of seconds between token requests.
+    - `switch_method`: called if the user prefers the other method (device code or browser); None if there is only one.
+    - `other_accounts`: accounts that are already signed in, and can be selected instead.
+    - `warnings`: displayed before everything else.
     """
 
     timeout: float
@@ -84,14 +79,20 @@ class SignInTerms(Struct, frozen=True, kw_only=True):
 class SignInProgress(Struct, frozen=True, kw_only=True, tag_field="event", tag="signing_in"):
     """The progress of a sign-in, which the host also emits as an event; times are in seconds.
 
-    `step` is "resource" or "issuer" while the metadata of the server or the authorization server is read,
-    "client" during client registration, "person" while waiting for the user, "code" while the token is
-    requested, "done" after success, and "over" after the sign-in has ended, successfully or not. `text`
-    describes the step; it is "" for "over". `seconds` is the maximum remaining time of the step.
+    `step` is one of these:
 
-    During the device flow, `polls` is the number of token requests so far, and `interval` is the time until the
-    next one. `slowed` means that the interval is longer than at first, because the server requested that or
-    could not be reached.
+    - "resource": requesting the metadata of the server
+    - "issuer": requesting the metadata of the authorization server
+    - "client": registering the client
+    - "person": waiting for the user
+    - "code": requesting the token
+    - "done": the sign-in succeeded
+    - "over": the sign-in has ended, successfully or not
+
+    `text` describes the step; it is "" for "over". `seconds` is the maximum remaining time of the step.
+
+    During the device flow, `polls` is the number of token requests so far, and `interval` is the time until the next
+    one. `slowed` means that the interval has been increased, because the server requested that or could not be reached.
     """
 
     server: str

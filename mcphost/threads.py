@@ -33,20 +33,19 @@ class _Failure:
 async def run_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """Run a function in a worker thread; return its result or raise its error.
 
-    Use this function instead of `anyio.to_thread.run_sync` if the arguments come from outside and may be large.
-    After an error in `run_sync`, the future waiting for the thread and the traceback of the error refer to each
-    other. The arguments then remain in memory until the next full garbage collection, so a server could fill the
-    memory by repeatedly sending large invalid input. A cancelled caller still waits until the function has ended.
+    A cancelled caller waits until the function has ended. Use this function instead of `anyio.to_thread.run_sync` if
+    the arguments come from outside and may be large. After an error, `run_sync` leaves a reference cycle between the
+    future and the traceback, which keeps the arguments in memory until the next full garbage collection. A server could
+    then fill the memory by repeatedly sending large invalid input.
     """
     return await _run(None, function, *arguments)
 
 
 async def run_in_parsing_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """Run a function that parses a request from a server in one of only four threads.
+    """Run a function that parses a request from a server, like `run_in_thread`, but in at most four threads at once.
 
-    Otherwise, this function works like `run_in_thread`. Servers can send such requests at any time. Without this
-    limit, large requests from many servers would occupy all worker threads, and the database, files and other
-    servers would have to wait for a free one.
+    Servers can send requests at any time. Without this limit, large requests from many servers would occupy all worker
+    threads, and nothing else could use one, such as the database.
     """
     limiter = _parsing_limiter.get(None)
     if limiter is None:

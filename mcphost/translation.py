@@ -104,10 +104,10 @@ _fill_hint: Callable[[str], str] = _fill_nothing
 
 
 def use_hints(hints: Mapping[str, str], fill: Callable[[str], str]) -> None:
-    """Set replacements for hints, which `translate_sentence` makes before it translates them.
+    """Set other wordings for hints, which `translate_sentence` uses instead of the English sentences.
 
-    *hints* maps English sentences to templates with the same meaning. A template is translated, and then its
-    placeholders are filled in by *fill*.
+    *hints* maps an English sentence to a template with the same meaning. The template is translated first; then *fill*
+    replaces its placeholders.
     """
     global _hints, _fill_hint
     _hints, _fill_hint = hints, fill
@@ -157,8 +157,8 @@ def pgettext(context: str, message: str) -> str:
 class SentencePatterns:
     """Translator for sentences whose values are already filled in; it finds the template of each sentence.
 
-    *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations. *counts* is
-    used for values such as "2 tools": it maps nouns such as "tool" to templates such as "{number:,} 个工具".
+    *translations* maps templates, such as "{server} did not answer in {seconds} s.", to their translations. *counts* is
+    for values such as "2 tools": it maps a noun, such as "tool", to a template, such as "{number:,} 个工具".
     """
 
     def __init__(self, translations: Mapping[str, str], counts: Mapping[str, str] | None = None) -> None:
@@ -177,9 +177,9 @@ class SentencePatterns:
     def translate(self, sentence: str, depth: int = 0) -> str:
         """Translate a sentence and the values in it, or return it unchanged if there is no translation.
 
-        *depth* is 0 for a whole sentence, 1 for a value in it, 2 for a value in that value, and so on. Values that are
-        nested too deeply are not translated. If several templates match, one whose values do not contain the end of a
-        sentence is preferred; a value at the end of the template may contain one.
+        *depth* is 0 for a whole sentence, 1 for a value in it, and so on; values that are nested too deeply are not
+        translated. If several templates match, the preferred one is a template whose values do not extend over the end
+        of a sentence. Only a value at the end of the template may do so.
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence

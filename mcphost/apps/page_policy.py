@@ -9,8 +9,9 @@ SANDBOX = "allow-scripts"
 def build_page_policy(origins: PageOrigins, parent: str) -> str:
     """Return the policy of the page's own document.
 
-    Only the origins that the server declared are allowed. `'self'` is not, because the only server at the page's
-    address is mcphost. *parent* is the origin of the document around the page, which alone may frame it.
+    The page may load content only from the origins that the server declared. `'self'` is not one of them, because it
+    would mean mcphost's own HTTP server. *parent* is the origin of the document around the page; no other document may
+    show the page in a frame.
     """
     resource = " ".join(("", *origins.resource))
     directives = (

@@ -75,7 +75,7 @@ class PageDocument(NamedTuple):
 
 
 class PageServer:
-    """Server of one page; at most one browser shows it at a time, the one that loaded it last."""
+    """HTTP server for one page, used by one browser window at a time: the one that loaded the page last."""
 
     def __init__(self, port: int, document: PageDocument, receiver: MessageReceiver) -> None:
         self._origin = f"http://{LOOPBACK_HOST}:{port}"
@@ -123,10 +123,7 @@ class PageServer:
         self._wakeup.set()
 
     async def end(self, seconds: float = 1.0) -> None:
-        """Send the browser all queued messages, and then the message that the page is closed.
-
-        Waits at most *seconds* for this.
-        """
+        """Send the queued messages, and then tell the browser that the page is closed; wait at most *seconds*."""
         self._is_ending = True
         self._wakeup.set()
         if self.is_shown:
@@ -156,7 +153,10 @@ class PageServer:
             self._connection_count -= 1
 
     async def _handle_request(self, stream: SocketStream) -> bool:
-        """Answer one request; if it is a request for the event stream, return True without answering it."""
+        """Respond to one request, unless it opens the event stream; return whether it does.
+
+        The caller then sends the response to a request for the event stream.
+        """
         try:
             client = stream.extra(SocketAttribute.remote_address)  # noqa: S610 - no Django here
             server = (LOOPBACK_HOST, self.port)

@@ -23,9 +23,8 @@ _log = logging.getLogger(__name__)
 async def check_well_known(server: ServerConfig) -> DiagnosisStep:
     """Request the server's metadata from its well-known URLs and return the step "well-known".
 
-    The result is a warning if the metadata is missing or cannot be read. Sign-in to a server without metadata
-    follows the rules of protocol revision 2025-03-26. Redirects to other origins are not followed. Can be
-    cancelled.
+    If the metadata is missing or cannot be read, the result is only a warning: the sign-in then follows protocol
+    revision 2025-03-26, which did not require metadata. Redirects to other origins are not followed. Can be cancelled.
     """
     found: list[str] = []
     try:
