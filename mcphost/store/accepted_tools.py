@@ -30,9 +30,11 @@ _UPDATE_CHANGED = (
 class ToolFingerprint(Struct, frozen=True):
     """Digests of a tool definition, which reveal whether the definition has changed.
 
-    `raw_digest` is the digest of the bytes that the server sent, and `digest` is the digest of their canonical form.
-    `changed_digest` is the digest of a later definition that the user has not accepted, or "". If the user accepted
-    this definition in place of an earlier one, `accepted_from` is the digest of the earlier one; otherwise, it is "".
+    - `raw_digest`: the digest of the bytes that the server sent.
+    - `digest`: the digest of the definition in canonical form.
+    - `changed_digest`: the digest of a later definition that the user has not accepted, or "".
+    - `accepted_from`: the digest of the definition that was replaced when the user accepted this one, or "" if none is
+      known.
     """
 
     tool: str

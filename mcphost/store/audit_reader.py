@@ -83,9 +83,9 @@ class AuditFinding(Struct, frozen=True):
 class AuditVerification(Struct, frozen=True):
     """The result of verifying the audit log.
 
-    `reached` is the number and hash of the last row that was checked. Users can write both down to detect later
-    whether the log has been rewritten: a rewritten log no longer contains this row. `stopped` means that
-    verification ended before the last row.
+    - `reached`: the number and hash of the last row that was checked. Users can write both down: if the log is
+      rewritten later, it no longer contains this row.
+    - `stopped`: whether verification ended before the last row.
     """
 
     rows: int
@@ -244,8 +244,8 @@ _NO_SHARED_MEMORY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.S
 def _connect(path: Path) -> sqlite3.Connection:
     """Open the audit log for reading, even if the folder is not writable or the disk is full.
 
-    In these cases, SQLite cannot create its shared-memory file, so the database is opened as immutable, unless there is
-    a write-ahead log, which SQLite would then ignore.
+    SQLite then cannot create its shared-memory file, so the database is opened as immutable. If there is a write-ahead
+    log, which SQLite would ignore in this case, SQLite's error is raised instead.
     """
     uri = path.absolute().as_uri()
     db = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=10)
@@ -369,11 +369,9 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Check that the end of the log matches the checkpoint.
+    """Return a list with one finding if the end of the log does not match the checkpoint, otherwise [].
 
-    *what* is the result of `find_chain_break`: a phrase that says how the log differs from the checkpoint, or
-    "" if they match. *last* is the position of the log's last row. Returns a list with one finding if they
-    differ; otherwise, returns [].
+    *what* is the result of `find_chain_break`. *last* is the position of the log's last row.
     """
     if not what:
         return []

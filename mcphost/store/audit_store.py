@@ -134,10 +134,13 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(AuditRecord, frozen=True, kw_only=True):
-    """A stored row of the audit log: a record with its number, its hash, and the hash of the previous row.
+    """A stored row of the audit log: a record with the columns that are added when it is written.
 
-    If the row records the end of an action, `about` is the number of the row that recorded the start, otherwise 0.
-    `run` identifies the process that wrote the row.
+    - `seq`: the number of the row.
+    - `run`: identifies the process that wrote the row.
+    - `about`: if the row records the end of an action, the number of the row that recorded its start, otherwise 0.
+    - `prev`: the hash of the previous row.
+    - `hash`: the hash of this row; see `row_hash`.
     """
 
     seq: int
@@ -403,7 +406,12 @@ _BREAK_SENTENCES = {
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return a phrase that says how a non-empty log differs from its checkpoint, or "" if they match."""
+    """Return how a non-empty log differs from its checkpoint, or "" if they match.
+
+    - "head missing": there is no checkpoint.
+    - "rows missing": the log does not contain the row in the checkpoint.
+    - "rewritten": this row has another hash.
+    """
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:

@@ -23,8 +23,10 @@ _LINKS_QUERY = _LINKS.format(column="NULL")
 class BranchInfo(Struct, frozen=True):
     """Summary of a branch other than the current branch of a conversation.
 
-    `number` is the number of its last message, and `messages` the number of messages on the branch. `text` is the
-    text of its last user message, and `at` is the time of its last message in seconds since 1970.
+    - `number`: the number of the last message on the branch.
+    - `messages`: the number of messages on the branch.
+    - `text`: the text of the last user message on the branch.
+    - `at`: the time of the last message in seconds since 1970.
     """
 
     number: int
@@ -79,10 +81,10 @@ def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
 def summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the length of the branch, its last message, and the user's last message.
+    """Return *end*, the length of the branch, the last message on the branch, and the last one from the user.
 
-    *links* describes all messages of the conversation, and *end* is the number of the branch's last message. The
-    messages are returned as JSON; the user's last message is None if none was found.
+    *end* is the number of the last message on the branch. *links* describes all messages of the conversation. The
+    messages are returned as JSON; the last one is None if no message from the user was found.
     """
     positions = trace_branch(links, end)
     last_body: bytes = b""

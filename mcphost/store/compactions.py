@@ -30,9 +30,11 @@ class SummarySentence(Struct, frozen=True):
 class Compaction(Struct, frozen=True, kw_only=True):
     """A summary of the first `messages` messages of a branch.
 
-    `last` is the number of the last message that the summary covers. `model` is the model that wrote the summary,
-    `usage` the total token usage of its requests, and `at` the time in seconds since 1970. `number` is assigned by
-    the store.
+    - `last`: the number of the last message that the summary covers.
+    - `model`: the model that wrote the summary.
+    - `at`: the time in seconds since 1970.
+    - `usage`: the total token usage of the model's requests.
+    - `number`: assigned by the store.
     """
 
     last: int

@@ -323,7 +323,7 @@ class ConversationStore:
         return await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0])
 
     async def has_page_results(self, conversation_id: str) -> bool:
-        """Return whether the result of a call with an interactive page is stored. Raises StoreError."""
+        """Return whether results for interactive pages of tools are stored in a conversation. Raises StoreError."""
         query = "SELECT EXISTS (SELECT 1 FROM page_results WHERE conversation = ?)"
         return bool(await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0]))
 

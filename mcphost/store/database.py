@@ -86,14 +86,13 @@ class Database:
     ) -> None:
         """Create a database in the file at *path*, or in memory if *path* is None.
 
-        *name* denotes the database in error messages. *warn* is called on the event loop with a warning and a hint.
-
-        If *durable* is true, data written by a finished `run` survives a power failure, and a file that was deleted
-        or replaced is reopened. If the path cannot be written, every `run` then raises StoreError; otherwise,
-        memory is used instead.
-
-        *companion* is the path of a file that another part of the program creates once the database has been used.
-        If it exists but the database has no tables, the user is warned that the data was lost.
+        - *warn*: called on the event loop with a warning and a hint.
+        - *durable*: if True, data written by a finished `run` survives a power failure, a file that was deleted or
+          replaced is reopened, and every `run` raises StoreError if the path cannot be written. If False, memory is
+          used instead of a path that cannot be written.
+        - *name*: denotes the database in error messages.
+        - *companion*: the path of a file that another part of the program creates once the database has been used. If
+          it exists but the database has no tables, the user is warned that the data was lost.
         """
         self._path = path
         self._migrations = migrations
@@ -126,10 +125,12 @@ class Database:
     ) -> T:
         """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
-        If the caller's cancel scope is cancelled, this method still waits until *work* has finished. If the caller's
-        asyncio task is cancelled, this method does not wait; if *work* has not begun by then, it is executed during the
-        next call of this method. After the commit, *on_commit* is called with the result on the same thread; it must
-        not raise an error.
+        After the commit, *on_commit* is called with the result on the same thread; it must not raise an error.
+        Cancellation does not interrupt *work*:
+
+        - If an anyio cancel scope is cancelled, this method first waits until *work* has finished.
+        - If the asyncio task is cancelled, as Textual does, this method does not wait. If *work* has not begun by then,
+          the next call of this method executes it.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)
@@ -362,8 +363,12 @@ class Database:
         """Return the result of *work*, which only reads, using an in-memory copy of the file.
 
         This is for a file that SQLite cannot open because the disk is full. Raises *error*, so that the next job tries
-        to open the file again, in four cases: there is a write-ahead log, which the copy would lack; the file cannot be
-        copied; the file changes during the copy; *work* changes data.
+        to open the file again, in these cases:
+
+        - The database is durable or in memory.
+        - There is a write-ahead log, which the copy would lack.
+        - The file cannot be copied, or changes during the copy.
+        - *work* changes data.
         """
         path = self._path
         if self._durable or path is None:

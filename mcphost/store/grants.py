@@ -43,12 +43,15 @@ EXPIRED_REASON = "it expired"
 class Grant(Struct, frozen=True, kw_only=True):
     """A permission to call tools until it expires or is revoked; times are in seconds since 1970.
 
-    The grant applies to one configuration of a server (`server_digest`) and to one `account`, which is None for grants
-    created before mcphost distinguished accounts. Only this account is stored, not the one in `rule`. `place` limits
-    the grant to a conversation (its id) or a project folder; "" means everywhere. `tools` maps the names of the tools
-    that the grant covered when it was created to the digests of their definitions. The user is asked again about a new
-    tool, and about a tool whose digest has changed. `suspended` is the reason why the grant is suspended, or "". If
-    `session` is true, the grant is not stored, and ends when mcphost quits.
+    - `rule`: the rule that the grant is based on; it is stored without its account.
+    - `server_digest`: the digest of the server configuration to which the grant is limited.
+    - `tools`: the tools that the grant covered when it was created, with the digests of their definitions. The user is
+      asked again about a new tool, and about a tool whose digest has changed.
+    - `account`: the account to which the grant is limited, or None for grants created before mcphost distinguished
+      accounts.
+    - `place`: the id of the conversation, or the project folder, to which the grant is limited; "" means everywhere.
+    - `suspended`: the reason why the grant is suspended, or "".
+    - `session`: whether the grant is not stored, and ends when mcphost quits.
     """
 
     id: str = ""
@@ -215,7 +218,7 @@ class GrantStore:
     async def find_trusted(self, server: str) -> TrustedServer | None:
         """Return the stored approval of a server or file, or None if there is none.
 
-        The stored digest may differ from the current one.
+        Its digest may differ from the current one; the approval is then outdated.
         """
         row = await self._database.run(lambda db: first_valid(db.execute(_FIND_TRUSTED, (server,)), TEXT, TEXT, TEXT))
         return TrustedServer(*row) if row else None

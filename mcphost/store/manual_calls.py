@@ -43,11 +43,14 @@ _DELETE_OLDEST = """
 class StoredManualCall(Struct, frozen=True):
     """A tool call that the user made without the model, and its result.
 
-    `outcome` is "ok", "error", "failed" or "stopped". `at` is the time of the result in seconds since 1970, and `after`
-    is the number of the stored message that the call follows, or 0 if it precedes all messages. `text` and `images` are
-    shown to the user. `model_text` is the text that the model may receive, or None if it is the same as `text`;
-    `user_images` are the indexes of the images that the model may not receive. For `target`, see `Message.servers`. If
-    the tool has an interactive page, `page` is the id of the call in PageResultStore; otherwise, it is "".
+    - `outcome`: "ok", "error", "failed" or "stopped".
+    - `text`, `images`: shown to the user.
+    - `at`: the time of the result in seconds since 1970.
+    - `after`: the number of the stored message that the call follows, or 0 if it precedes all messages.
+    - `model_text`: the text that the model may receive, or None if it is the same as `text`.
+    - `user_images`: the indexes of the images that the model may not receive.
+    - `target`: see `Message.servers`.
+    - `page`: the id of the call in PageResultStore if the tool has an interactive page, otherwise "".
     """
 
     server: str
@@ -71,7 +74,7 @@ class AddManualCallFn(Protocol):
     def __call__(self, call: StoredManualCall, page: "StoredPageCall | None" = None, /) -> str:
         """Add the call, and return the id of the conversation.
 
-        If the tool has an interactive page, *page* is the call with its result for the page.
+        If the tool has an interactive page, *page* contains the call with the result that the page receives.
         """
         ...
 
@@ -87,8 +90,8 @@ class ManualCallStore:
     ) -> None:
         """Store a call; do nothing if the conversation was deleted. Very long calls are truncated.
 
-        If the tool has an interactive page, *page* is the call with its result for the page. If *title* is not "" and
-        the conversation does not exist, the conversation is created with this title.
+        If the tool has an interactive page, *page* contains the call with the result that the page receives. If *title*
+        is not "" and the conversation does not exist, the conversation is created with this title.
         """
         body, page_body = _encode(call), encode(page) if page is not None else b""
 

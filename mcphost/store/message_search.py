@@ -49,13 +49,15 @@ _AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 *
 
 
 class SearchQuery(NamedTuple):
-    """A parsed search: an FTS5 expression and limits on message times.
+    """A parsed search.
 
-    `match` is the expression, or "" if there is nothing to search for. `marks` are the words and phrases to
-    highlight in matches, and `notes` are sentences about ignored parts. `is_ranked` is True if relevance can be
-    computed quickly; it is False for single characters and -words. If `is_run` is True, only conversations of
-    `mcphost run` are searched; if False, only other conversations; if None, all. `words` are the FTS5 expressions of
-    the searched words if there are several.
+    - `match`: an FTS5 expression, or "" if there is nothing to search for.
+    - `marks`: the words and phrases to highlight in matches.
+    - `after`, `before`: limits on the time of messages, or None.
+    - `notes`: sentences about parts of the search text that were ignored.
+    - `is_ranked`: whether relevance can be computed quickly; False for single characters and -words.
+    - `is_run`: True to search only conversations of `mcphost run`, False to search only others, None to search all.
+    - `words`: the FTS5 expressions of the searched words if there are several.
     """
 
     match: str
@@ -119,7 +121,7 @@ class _QueryBuilder:
             self._add_words(value, is_prefix=is_prefix, is_negative=bool(sign))
 
     def _note_similar_filter(self, word: str) -> None:
-        """Add a note if *word* seems to begin with a misspelt filter, which is searched as a word."""
+        """Add a note if *word* seems to begin with a misspelt filter; it is then searched like any other word."""
         name, colon, value = word.partition(":")
         if colon and value and name.isalpha() and name.isascii() and len(name) <= _MAX_FILTER_CHARS:
             from mcphost.config.toml_files import find_similar
@@ -563,9 +565,9 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
 
 
 def _move_copies(copies: Iterable[CopiedText], text: str, other: str) -> Iterator[CopiedText]:
-    """Yield copied parts of *text* at their positions in *other*, which differs only in white space at its ends.
+    """Yield the copied parts of *text* with their positions in *other*, which differs only in white space at its ends.
 
-    Positions outside of *other* are left out, and copies that have no other positions.
+    A copied part is left out if it lies completely outside of *other*.
     """
     shift = (len(other) - len(other.lstrip())) - (len(text) - len(text.lstrip()))
     for copied in copies:

@@ -49,7 +49,7 @@ class StoredPageCall(Struct, frozen=True):
 
 
 class _CallWithPage(Struct, frozen=True):
-    """A stored manual call, decoded only for the id of the StoredPageCall that belongs to it."""
+    """Type to decode only one member of a stored manual call: the id of its StoredPageCall, or ""."""
 
     page: str = ""
 

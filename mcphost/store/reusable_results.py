@@ -27,9 +27,9 @@ _COPY = """
 class RecordedResult(NamedTuple):
     """A tool result that was sent to the model and can be reused for an identical call.
 
-    `at` is the time of the call in seconds since 1970. `permission` is the id of the grant that allowed the call.
-    If no grant allowed it, `permission` is the source of the approval, such as "once", or "" if an earlier version
-    of mcphost recorded the result.
+    - `at`: the time of the call in seconds since 1970.
+    - `permission`: the id of the grant that allowed the call. If no grant allowed it, the source of the approval, such
+      as "once". It is "" if an earlier version of mcphost recorded the result without a grant.
     """
 
     part: ToolReturnPart

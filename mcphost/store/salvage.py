@@ -75,10 +75,12 @@ _CONNECT = """
 
 
 class SalvagedConversation(Struct, frozen=True):
-    """A conversation found in a damaged file; `id` and `title` belong to the copy.
+    """A conversation found in a damaged file.
 
-    `messages` is the number of readable messages, and `lost` is the number of messages known to be missing.
-    `is_new` is False if nothing was copied because the store already had all readable messages.
+    - `id`, `title`: the id and the title of the copy.
+    - `messages`: the number of readable messages.
+    - `lost`: the number of messages known to be missing.
+    - `is_new`: False if nothing was copied, because the store already had all readable messages.
     """
 
     id: str
@@ -218,11 +220,11 @@ def _is_key(conversation: str, number: int) -> bool:
 def _copy_next(
     db: sqlite3.Connection, reader: PageReader, after: str, mark: str
 ) -> tuple[str, SalvagedConversation] | None:
-    """Copy the first conversation whose id sorts after *after*; return its id and the copy.
+    """Copy the first conversation whose id sorts after *after*; return its id and a description of the copy.
 
-    *mark* is added to the title of the copy in parentheses. Returns None if there is no such conversation. If
-    nothing of the conversation can be read, nothing is copied, and the returned copy has no id. Its `lost` is
-    then at least 1, because every stored conversation has at least one message.
+    Returns None if there is no such conversation. *mark* is added to the title of the copy in parentheses. If nothing
+    of the conversation can be read, nothing is copied, and the description has no id. Its `lost` is then at least 1,
+    because every stored conversation has at least one message.
     """
     reader.reset_reads()
     (conversation,) = db.execute(_NEXT_CONVERSATION, (after,)).fetchone()

@@ -1,8 +1,8 @@
 """Storage of the cost of each model request, independent of conversations and their branches.
 
-Times are wall-clock times in seconds since 1970. If the clock was wrong, an entry may have a time in the future. It is
-then counted as an entry of today, so that it is neither missed nor counted twice. If its time is more than
-MAX_CLOCK_ERROR ahead of a new entry, it is set to the time of the new entry.
+Times are wall-clock times in seconds since 1970. If the clock was wrong, an entry may have a time in the future. Such
+an entry is counted as one of today, so that it is neither missed nor counted twice. When an entry is added, existing
+entries whose times are more than MAX_CLOCK_ERROR later get the time of the new entry.
 """
 
 import sqlite3
@@ -22,11 +22,14 @@ _MAX_LISTED = 100_000
 class SpendingEntry(Struct, frozen=True, kw_only=True):
     """A record of one model request, with its token counts and costs in US dollars.
 
-    `turn` identifies the turn within the conversation. `purpose` is the purpose of the request, such as
-    "answer" or "sampling". `cost` is None if the price is unknown, and `input_cost` is the cost of the input
-    alone. `saved` is the amount that the provider's cache saved; it is negative if the request wrote to the
-    cache, which costs extra, but read nothing from it. `is_estimated` means that the provider reported no token
-    counts, because the request was stopped or mcphost was killed.
+    - `turn`: identifies the turn within the conversation.
+    - `purpose`: the purpose of the request, such as "answer" or "sampling".
+    - `cost`: None if the price is unknown.
+    - `input_cost`: the cost of the input alone.
+    - `saved`: the amount that the provider's cache saved. It is negative if the request wrote to the cache, which costs
+      extra, but read nothing from it.
+    - `is_estimated`: whether the provider reported no token counts, because the request was stopped or mcphost was
+      killed.
     """
 
     at: float

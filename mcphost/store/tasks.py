@@ -15,10 +15,11 @@ _TASK_TYPES = (TEXT, TEXT, TEXT, TEXT, TEXT, NULL_OR_NUMBER)
 
 
 class StoredTask(Struct, frozen=True):
-    """An unfinished MCP task and the digest of its server.
+    """An unfinished MCP task.
 
-    The digest ensures that the task's id is never sent to another server. `expires` is the time, in seconds since
-    1970, after which the server may delete the task, or None if unknown.
+    - `server_digest`: the digest of the task's server, which ensures that the task's id is never sent to another
+      server.
+    - `expires`: the time, in seconds since 1970, after which the server may delete the task, or None if unknown.
     """
 
     server: str

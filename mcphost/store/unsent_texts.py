@@ -27,12 +27,15 @@ _SAVE = """
 class UnsentText(Struct, frozen=True):
     """The unsent text in the input field, with the queued messages and attachments.
 
-    `attachments` lists the attachments of the queued messages, followed by the attachments of the text. `origin` is
-    "typed" if the user typed the text, "inserted" if the user entered it in another way, or "mixed". `sources` are the
-    names of the servers whose prompts were inserted into the text or a queued message; early versions stored a single
-    name in `source`. `servers` are pairs of the name and target of such a server (see `Message.servers`), and is empty
-    in texts stored by early versions. `copies` are the parts of the text that were copied from a server, and
-    `queued_copies` are the corresponding parts of each queued message.
+    - `origin`: "typed" if the user typed the text, "inserted" if the user entered it in another way, or "mixed".
+    - `source`: used instead of `sources` by early versions, which stored a single name.
+    - `queued`: the texts of the queued messages.
+    - `attachments`: the attachments of the queued messages, followed by those of the text.
+    - `sources`: the names of the servers whose prompts were inserted into the text or a queued message.
+    - `copies`: the parts of the text that were copied from a server.
+    - `queued_copies`: the corresponding parts of each queued message.
+    - `servers`: pairs of the name and target of each server in `sources` (see `Message.servers`). It is empty in texts
+      stored by early versions.
     """
 
     text: str = ""
@@ -89,10 +92,10 @@ class UnsentTextStore:
         return UnsentText() if row is None else _decode(row[0])
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Take over the newest unsent text of a new conversation whose process has exited.
+        """Take over the newest unsent text that a process left behind for a new conversation when it exited.
 
-        Returns the key under which the text is stored, and the text. If there is no such text, returns a new key
-        and an empty UnsentText. Raises StoreError.
+        Returns the key under which the text is stored, and the text. If there is no such text, returns a new key and an
+        empty UnsentText. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> tuple[str, bytes] | None:
