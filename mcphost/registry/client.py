@@ -113,11 +113,13 @@ class PageCache:
 
 
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
-    """Result of a registry query: the matching entries, and a sentence for each entry that was left out.
+    """Result of a registry query.
 
-    `fetched` is the time, in seconds since 1970, at which the oldest response used for the result was fetched; it
-    is 0 if unknown. `offline_reason` is the reason why the registry could not be reached; it is "" if the registry
-    was reached or the cached responses were recent enough.
+    - `entries`: the matching entries.
+    - `problems`: a sentence for each entry that was left out.
+    - `fetched`: when the oldest response used for the result was fetched, in seconds since 1970, or 0 if unknown.
+    - `offline_reason`: the reason why the registry could not be reached. It is "" if the registry was reached, or if
+      the cached responses were recent enough.
     """
 
     entries: tuple[RegistryEntry, ...]
@@ -311,9 +313,9 @@ class HttpRegistry:
         return RegistryAnswer(entries=entries, fetched=stored.fetched)
 
     def _use_newer(self, entries: tuple[RegistryEntry, ...], fetched: float) -> tuple[RegistryEntry, ...]:
-        """Return *entries*, each replaced if a response cached after *fetched* has a newer one for the same server.
+        """Replace each of *entries* for which a newer entry of the same server was cached later.
 
-        *fetched* is in seconds since 1970.
+        Only responses fetched after the time *fetched*, in seconds since 1970, are considered.
         """
         names = {entry.name for entry in entries}
         later: list[RegistryEntry] = []
@@ -343,9 +345,9 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return the newest cached entry for each server version, and the time of the oldest response used.
+        """Return the newest cached entry for each server version, and the fetch time of the oldest response used.
 
-        The time is the time at which that response was fetched, in seconds since 1970.
+        The time is in seconds since 1970.
         """
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()

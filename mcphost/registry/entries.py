@@ -201,7 +201,7 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
 
 
 class _NamedDocument(WireStruct, frozen=True):
-    """The name of an entry; all other members are skipped without building objects."""
+    """Type to decode only the name of an entry; the other members are skipped without building objects."""
 
     name: str = ""
 

@@ -144,8 +144,8 @@ def _check_host(package: RegistryPackage) -> None:
 
     The address in the entry is never used: the runner gets the package from the package registry that the user
     configured, usually the public one. If the package is in a private registry, the public one could contain a
-    different package with the same name. An address is accepted if its domain begins with the type of the package,
-    such as npm, as the domains of the public registries do.
+    different package with the same name. An address is accepted if its domain begins with the type of the package, such
+    as npmjs.org for npm.
     """
     kind, address = package.registry_type, package.registry_base_url
     if kind == "oci" or not address:
@@ -202,11 +202,11 @@ _VARIABLE_OPTIONS = frozenset({"-e", "--env"})
 
 
 def runtime_words(kind: str, words: Sequence[str], variables: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the runtime arguments in *words*, except those that mcphost always adds itself.
+    """Return the runtime arguments in *words* without those that mcphost adds itself.
 
-    *kind* is the type of the package. Options that pass one of *variables* to a container by name, without a value,
-    are also left out, because mcphost adds each of these variables that has a value. Raises RegistryError for any
-    option that is not known to be harmless, because it could run a program other than the package or give a
+    *kind* is the type of the package. For a container, options that pass one of *variables* by name, without a value,
+    are left out, too: mcphost adds such an option for each of these variables that has a value. Raises RegistryError
+    for any option that is not known to be harmless, because it could run a program other than the package or give a
     container access to this machine.
     """
     kept: list[str] = []

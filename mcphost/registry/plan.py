@@ -89,9 +89,9 @@ class PlannedEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def published(self) -> dict[str, dict[str, str]]:
-        """The publisher's values that look like secrets, keyed by section and name.
+        """The publisher's values that look like secrets, keyed by section and name, such as "env" and "API_URL".
 
-        They are recorded with the entry, so that mcphost does not later hide them as secrets of the user.
+        They are recorded with the entry; otherwise, mcphost would later hide them as secrets of the user.
         """
         found: dict[str, dict[str, str]] = {}
         for value in self.values:

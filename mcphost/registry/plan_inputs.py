@@ -77,8 +77,8 @@ def is_bare_flag(one: RegistryInput) -> bool:
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
     """Yield the inputs that are needed for the given arguments, environment variables or headers.
 
-    A value that is not fixed is one input. A fixed value has an input for each variable in it. *place* is the kind
-    of the definitions in *ones*, such as "header".
+    A definition without a fixed value needs one input. A definition with a fixed value needs an input for each variable
+    in that value. *place* is the kind of the definitions in *ones*, such as "header".
     """
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
@@ -288,8 +288,8 @@ def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[st
 def make_part(one: PlanInput, text: str, *, is_secret: bool = False) -> ValuePart:
     """Return *text*, the value of an input, as a part of a planned value.
 
-    If *text* is the input's default, the part counts as text of the publisher, otherwise as text of the
-    user. *is_secret* means that the complete value is declared secret.
+    The part counts as the publisher's text if *text* is the input's default, and otherwise as the user's. *is_secret*
+    means that the complete value is declared secret.
     """
     defaults = set(one.defaults)
     for default in one.defaults:

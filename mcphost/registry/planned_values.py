@@ -20,9 +20,10 @@ _PART_LENGTH = 10
 
 
 class ValuePart(Struct, frozen=True):
-    """A part of a value: text of the publisher or, if `is_typed` is set, text that the user enters.
+    """A part of a value.
 
-    `is_secret` means that the publisher declares the part secret.
+    - `is_typed`: whether the user enters the text; otherwise, it is the publisher's.
+    - `is_secret`: whether the publisher declares the part secret.
     """
 
     text: str
@@ -89,10 +90,10 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def published(self) -> str:
-        """The text to record with the entry if the value looks like a secret but is displayed, otherwise "".
+        """The text to record with the entry, so that mcphost does not later hide it as a secret of the user.
 
-        It is displayed in full if all of it comes from the publisher, except for secrets that are stored in the
-        keyring.
+        It is "" unless the text looks like a secret, but is displayed in full: apart from secrets in the keyring, no
+        part of it is masked.
         """
         if not all(self._is_hidden(part) or self._show(part) == part.text for part in self.parts):
             return ""

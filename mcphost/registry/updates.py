@@ -19,9 +19,12 @@ _MAX_VALUES = 200
 class InstalledServer(Struct, frozen=True, kw_only=True):
     """Record of where a server was installed from, stored in the server's mcp.json entry.
 
-    `name` is the server's name in mcp.json, and `server` is its name in the registry at `url`. `version` is the
-    installed version, and `kind` the kind of package, or `remote`. `inputs` are the values that the user entered for
-    arguments and the URL.
+    - `name`: the server's name in mcp.json.
+    - `url`: the URL of the registry.
+    - `server`: the server's name in the registry.
+    - `version`: the installed version.
+    - `kind`: the kind of package, or "remote".
+    - `inputs`: the values that the user entered for arguments and the URL.
     """
 
     name: str
@@ -73,10 +76,10 @@ def merge_update(
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Merge *planned* into *old*, the mcp.json entry of an installed server.
 
-    Returns the new entry and the updated plan, which lists only the inputs that still need a value. The user's
-    settings are kept. *asked* contains the names of the inputs that each variable and header is built from, and
-    *given* the names of the inputs with new values. The current value of a variable or header may contain a
-    reference to a secret; it is therefore replaced only if one of its inputs is in *given*.
+    Returns the new entry and the updated plan, which lists only the inputs that still need a value. The user's settings
+    are kept. *asked* maps each variable and header to the names of the inputs that it is built from, and *given*
+    contains the names of the inputs with new values. A variable or header in *old*, whose value may refer to a secret,
+    keeps this value if it is built from inputs of which none is in *given*.
     """
     kept: set[str] = set()
     values = {value.keys: value for value in planned.values}
