@@ -225,7 +225,7 @@ class PageServer:
         return make_response(200, self._document.html, kind=_HTML, policy=policy)
 
     def _answer_outer_page(self, request: BrowserRequest) -> bytes:
-        """Return the document around the page, and start a new exchange of messages."""
+        """Return the document around the page; its messages replace those of an earlier browser window."""
         if request.headers.get("sec-fetch-dest", "document") != "document":
             raise RequestRejected(404)
         self._session = secrets.token_urlsafe(16)

@@ -1,14 +1,17 @@
 """Worker process that decodes base64 images and scales them down; the only module that imports Pillow.
 
-Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers, followed by the base64
-data: the size of the base64 data in bytes, the maximum width and height of the result in pixels, the maximum
-size of an encoded image in bytes, and the maximum number of colors. A response is one line of JSON. If the
-fourth number is 0, the response contains the pixels; otherwise, it contains a JPEG or PNG file. If the fifth
-number is 0, the number of colors is not limited.
+Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers, followed by the base64 data:
 
-Before the process decodes the first image, it prevents itself from opening files and sockets. The parent
-process kills the worker if it takes too long. If the parent process has exited, an alarm signal ends the
-worker.
+- the size of the base64 data in bytes
+- the maximum width of the result in pixels
+- the maximum height of the result in pixels
+- the maximum size of a JPEG or PNG file with the result, in bytes; 0 requests the pixels instead
+- the maximum number of colors, or 0 for no limit
+
+A response is one line of JSON.
+
+Before the process decodes the first image, it prevents itself from opening files and sockets. The parent process kills
+the worker if it takes too long. If the parent process has exited, an alarm signal ends the worker.
 """
 
 import base64
