@@ -1,7 +1,4 @@
-"""HTTP client for small JSON responses from model servers and providers.
-
-This module also validates values in these responses.
-"""
+"""HTTP client for small JSON responses from model servers and providers, and validation of values in them."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -46,8 +46,9 @@ MAX_RETRY_DELAY = 60.0
 class ModelDeadlines(Struct, frozen=True, kw_only=True):
     """Time limits for one answer, in seconds.
 
-    `first_token` limits connecting and waiting for the first piece of the answer, `idle` limits each later pause, and
-    `total` limits all attempts together, including the time until the worker has loaded litellm.
+    - `first_token`: for connecting, and for waiting for the first piece of the answer.
+    - `idle`: for each later pause.
+    - `total`: for all attempts together, including the time until the worker has loaded litellm.
     """
 
     first_token: float = 300.0
@@ -109,10 +110,7 @@ class LiteLlmModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """Facts about the model, from the configuration, its own server, or litellm's list.
-
-        The sources are listed in order of preference.
-        """
+        """Facts about the model: from the configuration, or else from its own server, or else from litellm's list."""
         return self._facts
 
     async def prepare(self) -> None:

@@ -166,10 +166,12 @@ async def find_local_servers(
 ) -> tuple[LocalModelServer, ...]:
     """Probe all addresses concurrently, and return the servers found within *seconds*, in the given order.
 
-    *keys* maps variables to API keys. A key is sent only with `GET /v1/models`, only to an address that names the
-    key's variable, and only if no server was identified there without a key. Several keys for one address are tried
-    in order until one is accepted. *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do
-    not respond in time, or send an unknown response are left out. Safe to cancel.
+    *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do not respond in time, or send an
+    unknown response are left out. Safe to cancel.
+
+    *keys* maps variables to API keys. Keys are sent only to an address at which no server was identified without a key,
+    and only those whose variables the address names. They are sent with `GET /v1/models`, one after another, until one
+    is accepted.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=max(DETAILS_SECONDS, seconds or 0)) as client:

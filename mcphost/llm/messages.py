@@ -122,8 +122,9 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
 class ImagePart(Struct, frozen=True, tag="image"):
     """A base64-encoded image.
 
-    If the image is an attachment, `name` is its path or URI, and `server` is the server that provided it, or "" for a
-    local file. For `target`, see `Message.servers`.
+    - `name`: the path or URI of an attached image.
+    - `server`: the server that provided an attached image, or "" for a local file.
+    - `target`: see `Message.servers`.
     """
 
     mime_type: str

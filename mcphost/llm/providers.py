@@ -246,9 +246,9 @@ def _has_unencrypted_base(provider: str, key_names: Sequence[str], environ: Mapp
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
     """Return the API key for a model from the environment or, if it is not set there, from the keyring.
 
-    A model server on this machine, or one without TLS, receives a key only if the model's configuration names the
-    key's variable. If an environment variable such as `OPENAI_BASE_URL` sets the base URL, this restriction applies
-    only to servers without TLS on other machines. Raises ModelError (auth) if a required key is missing.
+    A model server on this machine, or one without TLS, receives a key only if the model's configuration names the key's
+    variable. The exception is a server on this machine whose URL is set in an environment variable such as
+    `OPENAI_BASE_URL`. Raises ModelError (auth) if a required key is missing.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)

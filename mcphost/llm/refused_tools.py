@@ -64,12 +64,12 @@ def refuses_definition(failure: CallFailure) -> bool:
 
 
 async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: ProbeFn) -> tuple[RefusedTool, ...]:
-    """Return the tools in *tools* that the provider rejects.
+    """Return the tools in *tools* that the provider rejects, or () if they cannot be determined.
 
-    *reason* is the provider's error message for a request with all *tools*. *probe* sends a test request with
-    some of the tools. Tools that are named in the message are tested first. After that, the list is repeatedly
-    divided in half, with at most MAX_PROBES requests. The result is empty if the rejected tools cannot be
-    determined. Errors raised by *probe* propagate. Safe to cancel.
+    *reason* is the provider's error message for a request with all *tools*. *probe* sends a test request with some of
+    the tools. Tools that are named in the message are tested first. The others are then tested in groups, and each
+    rejected group is divided in half, with at most MAX_PROBES requests. Errors raised by *probe* propagate. Safe to
+    cancel.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)

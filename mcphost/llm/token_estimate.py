@@ -111,7 +111,7 @@ def estimate_parts(message: Message) -> Iterator[int]:
 def estimate_part_tokens(part: Part, *, is_replayed: bool = False) -> int:
     """Estimate the number of tokens in one part of a message.
 
-    *is_replayed* means that the reasoning in the message is sent back to the provider, and therefore counts.
+    Reasoning counts only if it is sent back to the provider: if it has `replay` data, or if *is_replayed* is true.
     """
     match part:
         case TextPart():

@@ -319,9 +319,11 @@ class _SchemaRewriter:
         return {"anyOf": kept} if len(kept) > 1 else kept[0] if kept else {}
 
     def _rewrite_values(self, values: list[Any], about: str) -> Json:
-        """Return a schema for a value that must be one of *values*; `{}` if the values cannot be listed.
+        """Return a schema for a value that must be one of *values*.
 
-        If the dialect does not allow them in `enum`, they are added to the description *about*.
+        The values are listed in `enum` or, if the dialect does not allow that, in the description *about*. If they
+        cannot be listed there either, the schema contains only their type, or is `{}` if they are arrays or have
+        different types.
         """
         kinds = dict.fromkeys(_value_type(value) for value in values)
         kind = "number" if set(kinds) == {"number", "integer"} else next(iter(kinds)) if len(kinds) == 1 else ""

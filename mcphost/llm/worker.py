@@ -1,14 +1,17 @@
 """Worker process that reads commands, calls litellm and writes events.
 
-Only this module and `litellm_patches`, which no other module imports, import litellm. Start it as
-`python -P -m mcphost.llm.worker` with pipes as file descriptors 0 and 1. Both are duplicated and replaced before
-litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
-immediately, even during the import, so that it never outlives the host.
+Only this module and `litellm_patches`, which no other module imports, import litellm. Start it as `python -P -m
+mcphost.llm.worker` with pipes as file descriptors 0 and 1. Both are duplicated and replaced before litellm is imported,
+because litellm prints to standard output. When the input pipe is closed, the process exits immediately, even during the
+import, so that it never outlives the host.
 
-Pitfalls (observed with litellm 1.105): the import downloads a price list and loads `.env` from the current
-folder unless two variables in LITELLM_ENVIRONMENT are set; leaving a stream with `break` keeps the connection
-to the provider open, so the only way to leave a stream early is to cancel the task that iterates over it; some
-providers' clients retry by default.
+Pitfalls, observed with litellm 1.105:
+
+- The import downloads a price list and loads `.env` from the current folder unless two variables in LITELLM_ENVIRONMENT
+  are set.
+- Leaving a stream with `break` keeps the connection to the provider open. The only way to leave a stream early is to
+  cancel the task that iterates over it.
+- Some providers' clients retry by default.
 """
 
 import gc

@@ -113,10 +113,11 @@ class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
 
 
 class WorkerFinished(Struct, frozen=True, tag="done", kw_only=True):
-    """Normal end of a stream; `cost` is in US dollars, or None if unknown.
+    """Normal end of a stream.
 
-    `cached_tokens` is the number of input tokens that were read from the provider's cache, and `saved` is the
-    amount that the cache saved, in US dollars.
+    - `cached_tokens`: the number of input tokens that were read from the provider's cache.
+    - `cost`: the cost in US dollars, or None if unknown.
+    - `saved`: the amount in US dollars that the cache saved.
     """
 
     call_id: int
