@@ -328,10 +328,7 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
 
 
 def _check_gap(last: AuditPosition, seq: int) -> list[AuditFinding]:
-    """Check that no rows are missing between *last* and row *seq*.
-
-    Returns a list with one finding if rows are missing; otherwise, returns [].
-    """
+    """Return a list with one finding if rows are missing between *last* and row *seq*, otherwise []."""
     gap = seq - last.seq - 1
     if not gap:
         return []
@@ -340,9 +337,9 @@ def _check_gap(last: AuditPosition, seq: int) -> list[AuditFinding]:
 
 
 def _check_link(last: AuditPosition, seq: int, prev: str) -> list[AuditFinding]:
-    """Check that row *seq*, whose previous hash is *prev*, continues the chain after *last*.
+    """Return a list with one finding if row *seq* does not continue the chain after *last*, otherwise [].
 
-    Returns a list with one finding if it does not; otherwise, returns [].
+    *prev* is the previous hash that row *seq* contains.
     """
     if prev == (last.hash if last.seq else INITIAL_HASH):
         return []

@@ -36,9 +36,10 @@ class BranchInfo(Struct, frozen=True):
 
 
 class MessageLink(NamedTuple):
-    """The number of a message and the number of its predecessor in the conversation.
+    """The number of a message, and the number of its predecessor in the conversation.
 
-    `parent` is 0 if there is no predecessor, and None if the predecessor is the message that was stored just before.
+    `parent` is 0 if there is no predecessor. If it is None, none was recorded: the predecessor is then the message that
+    was stored just before.
     """
 
     number: int

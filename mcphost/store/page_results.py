@@ -33,10 +33,12 @@ _COPY = """
 
 
 class StoredPageCall(Struct, frozen=True):
-    """A call to a tool that has an interactive page, with its result as JSON in the form that the page receives.
+    """A call to a tool that has an interactive page.
 
-    `server_digest` identifies the server's configuration at the time of the call, and `account` the account that was
-    used. `definition` is the fingerprint of the tool's definition.
+    - `server_digest`: identifies the server's configuration at the time of the call.
+    - `account`: the account that was used.
+    - `definition`: the fingerprint of the tool's definition.
+    - `result`: the result, in the JSON format that the page receives.
     """
 
     server: str

@@ -83,9 +83,11 @@ class ReusableResultStore:
     ) -> RecordedResult | None:
         """Return the oldest reusable result of a tool call, or None if there is none. Raises StoreError.
 
-        *call* is the digest that identifies the call. The result must be in a message that comes after message number
-        *after* on any branch. Calls before the time *since*, in seconds since 1970, are ignored, and so are calls whose
-        ids are in *used*. With *only_reviewed*, results that the user did not review are ignored, too.
+        - *call*: the digest that identifies the call.
+        - *after*: the number of a message; the result must be in a message after it, on any branch.
+        - *since*: a time in seconds since 1970; earlier calls are ignored.
+        - *used*: the ids of calls to ignore.
+        - *only_reviewed*: whether results that the user did not review are ignored, too.
         """
 
         def work(db: sqlite3.Connection) -> RecordedResult | None:

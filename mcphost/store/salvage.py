@@ -302,9 +302,9 @@ def _read_details(
 def _iter_details(
     db: sqlite3.Connection, reader: PageReader, kind: str, conversation: str, limit: int
 ) -> Iterator[tuple[Value, ...]]:
-    """Yield the newest *limit* rows of a kind ("conversation", "prompt", "call" or "page") of a conversation.
+    """Yield the newest *limit* rows of a conversation that are of the given kind, newest first.
 
-    The newest row comes first. Rows that cannot be read completely are left out.
+    *kind* is "conversation", "prompt", "call" or "page". Rows that cannot be read completely are left out.
     """
     query = "SELECT page, cell FROM salvaged_details WHERE kind = ? AND conversation = ? ORDER BY number DESC LIMIT ?"
     places = db.execute(query, (kind, conversation, limit)).fetchall()

@@ -46,9 +46,11 @@ class Place(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """A row; `is_table` is False for an entry of an index and for a row of a table without row ids.
+    """A row, or an entry of an index.
 
-    If only the first values of a row can be read, `values` is shorter than `columns`, the number of columns.
+    - `is_table`: whether it is a row of a table with row ids; False for a row of another table, and for an index entry.
+    - `columns`: the number of columns.
+    - `values`: the values; shorter than `columns` if only the first values can be read.
     """
 
     place: Place
