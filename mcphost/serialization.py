@@ -1,9 +1,13 @@
 """Base classes for immutable values, and conversion of values to and from JSON.
 
-Only this module and `config/schema.py` import msgspec. Its pitfalls: `Raw | None` does not decode objects (use `Raw()`
-and test for empty bytes); `UNSET` distinguishes "absent" from `null`; a tagged union rejects unknown tags; `1.0` is not
-an `int`, so numbers from JavaScript are `float`; unknown fields are dropped, so fingerprints are computed from raw
-bytes; subclasses must repeat `frozen=True` for type checkers.
+Only this module and `config/schema.py` import msgspec. Its pitfalls:
+
+- `Raw | None` does not decode objects. Use `Raw()`, and test for empty bytes.
+- `UNSET` distinguishes "absent" from `null`.
+- A tagged union rejects unknown tags.
+- `1.0` is not an `int`, so numbers from JavaScript are `float`.
+- Unknown fields are dropped, so fingerprints are computed from raw bytes.
+- Subclasses must repeat `frozen=True` for type checkers.
 """
 
 import re
