@@ -22,7 +22,7 @@
     ├─ ConsentDenied              refused by the user or a rule (not a failure)
     └─ StoreError                 the database
 
-Each layer raises only errors of its own branch, and translates the errors that it catches (`raise … from`). An error
+Each layer raises only errors of its own branch above, and translates others that it catches (`raise … from`). An error
 that a tool reports is a result for the model, not an exception.
 """
 

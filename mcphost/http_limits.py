@@ -37,7 +37,7 @@ class BodyTooLarge(MalformedMessage):
 class ResponseLimits:
     """Limits on one response, enforced through httpcore's `trace` extension and `read_body`.
 
-    The connection must not be reused for another request. Control is passed to other tasks before each read.
+    The connection must not be reused for another request. Before each read, other tasks get a chance to run.
     """
 
     def __init__(self) -> None:

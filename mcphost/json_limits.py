@@ -68,7 +68,8 @@ def check_plain_value(raw: bytes) -> None:
 def check_depth(raw: bytes, limit: int = MAX_DEPTH) -> None:
     """Check the nesting of values in JSON before it is decoded. Raises JsonLimitExceeded.
 
-    The limit of the decoders themselves depends on the Python version: 1,000 levels in 3.11, 100,000 in 3.14.
+    Without this check, the limit would depend on the Python version: the decoders accept 1,000 levels in Python 3.11,
+    and 100,000 in 3.14.
     """
     run_steps(_check_limits(raw, len(raw) + 1, limit))
 

@@ -1,7 +1,8 @@
 """HTTP server on 127.0.0.1 for one page: the document around it, the page itself, and the messages in both directions.
 
-Every path begins with a random token. Requests from other sites, for other host names (DNS rebinding) and from other
-users of the machine are refused. The page has its own path, from which it cannot learn the token for the messages.
+Every path begins with a random token. The page has a token of its own, so that it cannot learn the token of the
+messages' paths. Requests from other sites, for other host names (DNS rebinding) and from other users of the machine are
+refused.
 """
 
 import hmac

@@ -60,9 +60,9 @@ def grant_json(status: GrantStatus) -> dict[str, Any]:
 
 
 def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
-    """Return the user's stored decision about sharing a folder as JSON.
+    """Return the user's stored decision about sharing a folder as JSON, including whether it applies now.
 
-    The JSON includes whether the decision applies now. Times are in seconds since 1970.
+    Times are in seconds since 1970.
     """
     answer = status.answer
     return {
@@ -156,10 +156,7 @@ def account_json(account: "Account") -> dict[str, Any]:
 
 
 def account_state(account: "Account") -> str:
-    """Return text that states how long an account stays signed in, or "expired".
-
-    The text is, for example, "signed in for 3 more hours".
-    """
+    """Return how long an account stays signed in, such as "signed in for 3 more hours", or "expired"."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"

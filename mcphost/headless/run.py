@@ -57,7 +57,7 @@ _NO_CONSENT = "No rule allows it, and there is no user to ask."
 class RunFrontend(Frontend):
     """Front end without a user: allows tool calls if `--yes` is given, and declines all other questions.
 
-    Tool calls covered by an `--allow` rule are allowed earlier, without a question.
+    A tool call that an `--allow` rule covers is allowed without asking the front end.
     """
 
     def __init__(self, *, yes: bool = False) -> None:

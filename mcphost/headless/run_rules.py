@@ -28,8 +28,9 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
     """Raise UsageError if a rule has an unescaped slash in the name of a configured server.
 
-    A slash in a server's name must be written as %2F. Otherwise, the name in the rule ends at the slash, and the
-    rule applies to a different server. *texts* are the rules, and *names* the names of the configured servers.
+    A rule for a server called "team/files" must be written "team%2Ffiles", because the name in a rule ends at the first
+    slash. Otherwise, the rule would apply to a server called "team". *texts* are the rules, and *names* the names of
+    the configured servers.
     """
     known = frozenset(names)
     for text in texts:

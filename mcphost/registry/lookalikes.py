@@ -69,10 +69,7 @@ def _name_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str
 
 
 def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]:
-    """Return words that identify the publisher.
-
-    These are the parts of the namespace, and the scope or owner of the package.
-    """
+    """Return words that identify the publisher: the parts of the namespace, and the scope or owner of the package."""
     labels = [label for label in server.namespace.split(".") if len(label) >= _MIN_LENGTH]
     if option.package is not None and "/" in option.package.identifier:
         words = filter(None, option.package.identifier.split("/")[:-1])

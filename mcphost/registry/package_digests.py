@@ -117,10 +117,10 @@ async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageD
 
 
 async def find_query(server: ServerConfig) -> "Query | PackageDigest | None":
-    """Return the package whose digest can be requested for a server.
+    """Return the package that a server runs, if its digest can be requested.
 
-    If the digest cannot be requested or trusted, returns a PackageDigest whose `problem` gives the reason. Returns
-    None if the server does not run a package from npm, PyPI or NuGet.
+    If the digest cannot be requested or trusted, the result is a PackageDigest whose `problem` gives the reason. If the
+    server does not run a package from npm, PyPI or NuGet, it is None.
     """
     package = find_package(server.argv) if server.is_stdio else None
     if package is None or package.type == "oci":

@@ -102,9 +102,9 @@ def merge_update(
 
 
 def _keep_value(value: PlannedValue, text: str) -> PlannedValue:
-    """Return a planned value whose text is replaced by *text*, the value in the user's file.
+    """Return *value* with its text replaced by *text*, the value in the user's file.
 
-    *text* counts as a secret if the user enters a part of the planned value that is declared secret.
+    If *value* contained a secret of the user (see `PlannedValue.has_secret`), the whole text counts as a secret.
     """
     return replace(value, parts=(ValuePart(text, is_typed=True, is_secret=value.has_secret),))
 

@@ -14,8 +14,9 @@ _MAX_RESPONSE_SIZE = 4 * 1024 * 1024
 class PdfText(Struct, frozen=True):
     """Text of a PDF file.
 
-    `pages` is the number of pages in the file, `read` is the number of the last page that was read, and `unread` is the
-    number of unreadable pages.
+    - `pages`: the number of pages in the file.
+    - `read`: the number of the last page that was read.
+    - `unread`: the number of unreadable pages.
     """
 
     text: str = ""
