@@ -48,8 +48,9 @@ def unknown_kind_error(kind: str, kinds: Iterable[str]) -> UsageError:
 class AuditFilter(Struct, frozen=True, kw_only=True):
     """Filter for rows of the audit log; an empty field matches every row.
 
-    `since` is in microseconds since 1970. Each word of `text` must occur in one of the row's short text fields,
-    such as the server, the subject or the decision.
+    - `since`: the earliest time of a row, in microseconds since 1970.
+    - `text`: words, each of which must occur in one of the row's short text fields, such as the server, the subject or
+      the decision.
     """
 
     server: str = ""

@@ -90,10 +90,9 @@ class BranchMentions(NamedTuple):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A tool call in a stored conversation.
+    """A tool call in a stored conversation; declined calls are included, but not calls without any result.
 
-    `at` is the time, in seconds since 1970, of the model's message that contains the call. Declined calls are
-    included; calls without any result are not.
+    `at` is the time of the model's message that contains the call, in seconds since 1970.
     """
 
     conversation: str

@@ -81,9 +81,10 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class TrustedServer(Struct, frozen=True):
-    """The user's approval of a server or a file; `description` is the text that the user approved.
+    """The user's approval of a server or a file.
 
-    `server` is the name of the server, or the absolute path of the file.
+    - `server`: the name of the server, or the absolute path of the file.
+    - `description`: the text that the user approved.
     """
 
     server: str

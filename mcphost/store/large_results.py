@@ -29,9 +29,10 @@ _MEGABYTE = 1_000_000
 
 
 class StoredText(Struct, frozen=True):
-    """Part of a stored tool result: the text between the byte positions `offset` and `end`.
+    """Part of a stored tool result; positions and sizes are in bytes.
 
-    `size` is the size of the complete result in bytes.
+    - `offset`, `end`: the start and end of the part in the complete result.
+    - `size`: the size of the complete result.
     """
 
     text: str

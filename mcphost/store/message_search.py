@@ -261,9 +261,11 @@ class MarkedText(NamedTuple):
 
 
 class SearchHit(Struct, frozen=True):
-    """A match found by a search: a message with its number, or a title with the number 0.
+    """A match found by a search: a message, or the title of a conversation.
 
-    `at` is in seconds since 1970, to the millisecond. `excerpt` is not sanitized.
+    - `number`: the number of the message, or 0 for a title.
+    - `at`: the time in seconds since 1970, to the millisecond.
+    - `excerpt`: the text around the match, which is not sanitized.
     """
 
     number: int
@@ -275,8 +277,8 @@ class SearchHit(Struct, frozen=True):
 class FoundConversation(Struct, frozen=True):
     """A conversation that matches a search.
 
-    `hits` are its best matches. `count` is the number of all its matches that were ranked, which can be higher
-    than the number of `hits`.
+    - `hits`: its best matches.
+    - `count`: the number of all its matches that were ranked, including those that are not in `hits`.
     """
 
     id: str
@@ -300,9 +302,11 @@ class SearchResult(Struct, frozen=True):
 
 
 class EarlierPrompt(Struct, frozen=True):
-    """A message that the user sent; its text is not sanitized.
+    """A message that the user sent.
 
-    `at` is in seconds since 1970, to the millisecond. `copies` are the parts of the text that were copied from servers.
+    - `text`: the text, which is not sanitized.
+    - `at`: the time in seconds since 1970, to the millisecond.
+    - `copies`: the parts of the text that were copied from servers.
     """
 
     text: str

@@ -69,8 +69,9 @@ class FolderEditStore:
 class FolderAnswer(Struct, frozen=True, kw_only=True):
     """The user's permanent decision on whether a folder is shared with a server.
 
-    The decision applies only while the digest of the server's configuration equals `server_digest`. `path` is the real
-    path, with symbolic links resolved; `created` is in seconds since 1970.
+    - `server_digest`: the digest of the server's configuration; the decision applies only while it is unchanged.
+    - `path`: the real path, with symbolic links resolved.
+    - `created`: the time of the decision in seconds since 1970.
     """
 
     id: str

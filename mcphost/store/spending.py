@@ -48,10 +48,10 @@ class SpendingEntry(Struct, frozen=True, kw_only=True):
 
 
 class SpendingSum(Struct, frozen=True):
-    """Totals of several model requests.
+    """Totals of several model requests; amounts are in US dollars.
 
-    `unpriced_tokens` is the number of tokens whose price is unknown, and `saved` is the amount in US dollars that the
-    providers' caches saved.
+    - `unpriced_tokens`: the number of tokens whose price is unknown.
+    - `saved`: the amount that the providers' caches saved.
     """
 
     cost: float = 0.0
