@@ -134,7 +134,7 @@ _SIZE_PATTERN = re.compile(
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
-    """Names to use in error messages, and the API key (`secret`) to remove from the messages.
+    """Data for error messages: the names to use in them, and the API key (`secret`) to remove from them.
 
     `is_key_set` is True if the environment variable `key_name` is set, even if its value was not sent.
     """
@@ -227,10 +227,7 @@ def empty_answer_error(place: str) -> ModelError:
 
 
 def _is_complete(message: str) -> bool:
-    """Return whether mcphost's own error message already says everything that *message* says.
-
-    *message* is litellm's error message.
-    """
+    """Return whether mcphost's own error message says everything that litellm's *message* says."""
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 

@@ -90,10 +90,11 @@ class LocalModel(Struct, frozen=True, kw_only=True):
 
 
 class LocalModelServer(Struct, frozen=True):
-    """A running model server and its models; `url` has no path.
+    """A running model server and its models.
 
-    `api_key_env` names the environment variable with the API key that the server required to list its models; it is
-    "" if the server required no key.
+    - `url`: the URL without a path.
+    - `api_key_env`: the environment variable with the API key that the server required to list its models, or "" if it
+      required none.
     """
 
     kind: LocalServerKind

@@ -110,9 +110,11 @@ class PricedModel(NamedTuple):
 def find_prices(configs: Iterable[ModelConfig]) -> tuple[PricedModel, ...]:
     """Return the models in *configs* whose prices are known.
 
-    Prices are taken from the configuration or, for a model without a configured URL, from litellm's table;
-    local models are free. Call this in a worker thread, because it may have to read the table with
-    `load_catalog`.
+    - Configured prices take precedence.
+    - Local models are free.
+    - For other models without a configured URL, the prices are in litellm's table.
+
+    Call this in a worker thread, because it may have to read the table with `load_catalog`.
     """
     listed = {model.name: model for model in load_catalog()}
     priced: list[PricedModel] = []

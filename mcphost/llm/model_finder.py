@@ -171,10 +171,11 @@ class ModelFinder:
     ) -> None:
         """Create a finder that reads API keys from *environ* and *keyring*.
 
-        *is_session_only* is called with the name of a keyring entry and returns whether its API key is kept only in
-        memory until mcphost quits. A model whose provider rejected tools, according to *refusals*, is shown as not
-        supporting tools. *probe_seconds* is the number of seconds to wait for model servers on this machine; the
-        default is PROBE_SECONDS.
+        - *is_session_only*: called with the name of a keyring entry; returns whether its API key is kept only in memory
+          until mcphost quits.
+        - *refusals*: the models whose provider rejected tools; they are shown as not supporting tools.
+        - *probe_seconds*: the number of seconds to wait for model servers on this machine; the default is
+          PROBE_SECONDS.
         """
         self._refusals = refusals
         self._probe_seconds = probe_seconds
@@ -331,7 +332,7 @@ class ModelFinder:
         return found
 
     async def _mark_refused(self, models: list[AvailableModel]) -> list[AvailableModel]:
-        """Return *models*, with those whose provider has rejected tools marked as not supporting tools."""
+        """Return *models*; those whose provider has rejected tools are marked as not supporting tools."""
         if self._refusals is None:
             return models
         refused = await anyio.to_thread.run_sync(self._refusals.load)

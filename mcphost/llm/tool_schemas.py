@@ -245,7 +245,7 @@ def _iter_subschemas(root: Json) -> Iterator[Json]:
 
 
 class _SchemaRewriter:
-    """Converter that rewrites one schema with only a few keywords and without references."""
+    """Converter that rewrites one schema so that it uses only a few keywords and no references."""
 
     def __init__(self, root: Json, dialect: SchemaDialect) -> None:
         self._root = root

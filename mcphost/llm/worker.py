@@ -484,8 +484,8 @@ class LiteLlmWorker:
 class ResolvedModel(Struct, frozen=True):
     """A model with litellm's information about it.
 
-    `provider` is "" if litellm does not know the provider, and `info` is None if the model is not in litellm's
-    list.
+    - `provider`: "" if litellm does not know the provider.
+    - `info`: litellm's facts about the model, or None if the model is not in litellm's list.
     """
 
     name: str = ""
@@ -508,8 +508,8 @@ def _environment_base(provider: str) -> str:
 async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
     """Yield the chunks of *stream*, and ignore litellm 1.110's error for a stream without a finish reason.
 
-    The answer was cut off, but the tokens and the cost are known. Older versions of litellm end such a stream without
-    an error.
+    Such an answer was cut off, but its tokens and its cost are known and still reported. Older versions of litellm do
+    not raise this error.
     """
     try:
         async for chunk in stream:
