@@ -173,7 +173,7 @@ class LoggedExchange:
 
     @property
     def duration(self) -> float | None:
-        """The time in seconds until the exchange ended or, for an event stream, until it was opened; None before."""
+        """Seconds until the exchange ended or, for an event stream, until the response began; None until then."""
         return self.head_seconds if self.is_event_stream and self.head_seconds is not None else self.seconds
 
     @property
@@ -263,13 +263,13 @@ def show_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _show_target(url: str) -> str:
-    """Return the beginning of a URL's path and query, with secrets redacted but not sanitized."""
+    """Return the beginning of a URL's path and query with secrets redacted; it is not sanitized."""
     at = url.find("/", url.find("://") + 3)
     return redact(url[at : at + _MAX_TARGET + LONGEST_SECRET])[:_MAX_TARGET] if at >= 0 else "/"
 
 
 def _show_error(error: str) -> str:
-    """Return the beginning of an error message, with secrets redacted but not sanitized."""
+    """Return the beginning of an error message with secrets redacted; it is not sanitized."""
     return redact(shorten_sessions(error[: _MAX_TARGET + LONGEST_SECRET]))[:_MAX_TARGET]
 
 

@@ -42,7 +42,7 @@ def is_too_complex(source: str) -> bool:
 
 
 def is_long_text_too_complex(source: str) -> bool:
-    """Return whether any part of a text, which may have any length, would be slow to parse as Markdown."""
+    """Return whether any part of a text of any length would be slow to parse as Markdown."""
     return any(is_too_complex(source[at : at + MAX_SOURCE]) for at in range(0, len(source), MAX_SOURCE))
 
 

@@ -14,7 +14,7 @@ _NAME_LIMIT = 100
 
 
 class PagePaths(NamedTuple):
-    """URL paths to which the document around a page refers."""
+    """URL paths that the document around a page uses: of the page, its messages, and the document's own files."""
 
     page: str
     messages: str

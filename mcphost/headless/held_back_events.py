@@ -6,7 +6,7 @@ MAX_HELD_BACK = 1_000
 
 
 class HeldBackEvents:
-    """Buffer whose size is limited although servers can cause any number of events: it counts or merges events."""
+    """Buffer that counts or merges events, so that its size is limited however many events the servers cause."""
 
     def __init__(self) -> None:
         self._dropped = 0

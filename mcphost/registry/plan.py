@@ -84,7 +84,7 @@ class PlannedEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> KnownSecrets:
-        """The secrets that the user entered, keyed by place; values of the publisher are never secrets."""
+        """The secrets that the user entered, keyed by place; the publisher's values are never secrets."""
         return {value.keys: value.secrets for value in self.values}
 
     @property

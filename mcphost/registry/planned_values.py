@@ -64,7 +64,7 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def has_secret(self) -> bool:
-        """Whether the user enters a part of the value that the publisher declares secret."""
+        """Whether the user enters a part of the value, and the publisher declares this part secret."""
         return any(part.is_typed and part.is_secret for part in self.parts)
 
     @property

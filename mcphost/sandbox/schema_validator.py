@@ -27,9 +27,10 @@ class SchemaViolation(Struct, frozen=True):
 
 
 class ValidationResult(Struct, frozen=True):
-    """Result of validating a value; the outcome "fits" means that the value is valid.
+    """Result of validating a value.
 
-    `reason` is set only for the outcome "unchecked"; it is the reason why the value could not be validated.
+    - `outcome`: "fits" means that the value is valid. "unchecked" means that it could not be validated.
+    - `reason`: why the value could not be validated; "" for the other outcomes.
     """
 
     outcome: Literal["fits", "invalid", "unchecked"]
