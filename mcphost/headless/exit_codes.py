@@ -9,8 +9,10 @@ TOOL_ERROR = 8
 def turn_exit_code(result: TurnResult) -> int:
     """Return the exit code for a turn.
 
-    It is the error's exit code if the turn failed, 5 if a tool call was declined, 7 if the limit on rounds of tool
-    calls was reached, else 0.
+    - If the turn failed: the error's exit code.
+    - If a tool call was declined: 5.
+    - If the limit on rounds of tool calls was reached: 7.
+    - Otherwise: 0.
     """
     if result.failure is not None:
         return result.failure.exit_code
@@ -22,7 +24,9 @@ def turn_exit_code(result: TurnResult) -> int:
 def call_exit_code(call: ManualCallResult) -> int:
     """Return the exit code for a tool call.
 
-    It is 8 if the tool reported an error, 4 if the result does not match the tool's output schema, else 0.
+    - If the tool reported an error: 8.
+    - If the result does not match the tool's output schema: 4.
+    - Otherwise: 0.
     """
     if call.result.is_error:
         return TOOL_ERROR

@@ -117,10 +117,7 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
 
 
 def server_json(view: ServerView) -> dict[str, Any]:
-    """Return a server's state as JSON, with the negotiated protocol revision and the account.
-
-    The JSON also contains the number of tools, prompts and so on that the server offers.
-    """
+    """Return a server's state as JSON, with its protocol revision, its account, and the number of tools, prompts and so on."""
     facts = view.facts
     return {
         "server": view.name,
@@ -141,10 +138,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: "Account") -> dict[str, Any]:
-    """Return a signed-in account as JSON, including how long it remains valid and its OAuth scopes.
-
-    Each scope has a description.
-    """
+    """Return a signed-in account as JSON, with the time for which it remains valid, and descriptions of its scopes."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,

@@ -391,10 +391,11 @@ class PipeServer:
     async def run(self) -> int:
         """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
-        The caller must have entered the host's context, but not started the host. At the end of the input, open
-        questions are declined, and running commands get ten seconds to finish. The wait ends early if the other program
-        has closed its end of the output. `quit` cancels running commands immediately. Every command gets a result
-        before the program exits.
+        The caller must have entered the host's context, but not started the host.
+
+        At the end, open questions are declined. After `quit`, running commands are cancelled immediately. After the end
+        of the input, they get ten seconds to finish, or less if the other program closes its end of the output. In both
+        cases, every command gets a result before the program exits.
         """
         try:
             async with anyio.create_task_group() as tasks:

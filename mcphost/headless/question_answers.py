@@ -291,10 +291,16 @@ _DEFAULT_SCOPE: Scope = "conversation"
 def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
     """Convert the value of an answer `{"rule": …}`, which is a rule as text or an object, to an AllowRule.
 
-    A rule as text is, for example, `fs/read?n=<10`. An object contains the rule as `text`, and optionally its
-    `scope` (by default this conversation), the number of `seconds` until it expires, and the `arguments` to use
-    instead of the original ones. Raises UsageError if the rule is invalid or does not cover the server and tool of
-    the question.
+    A rule as text is, for example, `fs/read?n=<10`. An object has these members, of which all but the first are
+    optional:
+
+    - `text`: the rule as text.
+    - `scope`: the scope of the rule; by default, this conversation.
+    - `seconds`: the number of seconds until the rule expires.
+    - `arguments`: the arguments to use for this call instead of the original ones.
+
+    Raises UsageError if the rule is invalid, if it does not cover the server and tool of the question, or if the call
+    can be allowed only once.
     """
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
     text, scope, seconds = members.get("text"), members.get("scope", _DEFAULT_SCOPE), members.get("seconds")

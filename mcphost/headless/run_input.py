@@ -39,8 +39,8 @@ _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNO
 def read_stdin(*, is_named: bool) -> bytes:
     """Return the data piped or redirected to standard input, or b"" if it is a terminal. Blocks.
 
-    *is_named* means that the user requested standard input with `-f -`. Otherwise, the function waits at most three
-    seconds for the first byte and returns b"" if none arrives, because the pipe may be meant for another program.
+    *is_named* means that the user requested standard input with `-f -`. If it is False, the pipe may be meant for
+    another program: the function then waits at most three seconds for the first byte, and returns b"" if none arrives.
     Raises UsageError if there are more than 8 MB.
     """
     try:
