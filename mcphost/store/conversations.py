@@ -192,9 +192,9 @@ class ConversationStore:
     ) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
-        The message follows message number *after* (0 for none), even if another process has added other messages after
-        that one. If *after* is None, it follows the last message of the current branch. Returns the number of the new
-        message. A message from the model also deletes the draft of the conversation.
+        *after* is the number of the message that the new one follows (0 for none), even if another process has added
+        other messages after it. If *after* is None, the new message follows the last message of the current branch.
+        Returns the number of the new message. A message from the model also deletes the draft of the conversation.
         """
         body = encode(message)
 

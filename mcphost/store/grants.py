@@ -275,8 +275,11 @@ class GrantStore:
     async def load_eras(self, digest: str) -> ServerEras | None:
         """Return the protocol eras that a server last supported, or None if unknown.
 
-        *digest* is the digest of the server's address or command. "handshake" means revisions up to 2025-11-25,
-        "stateless" means 2026-07-28 and later, and "dual" means both.
+        *digest* is the digest of the server's address or command. The eras are:
+
+        - "handshake": revisions up to 2025-11-25
+        - "stateless": revisions since 2026-07-28
+        - "dual": both
         """
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
