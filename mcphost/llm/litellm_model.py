@@ -76,8 +76,8 @@ class LiteLlmModel:
         """Create a model.
 
         *config* configures the model, and *worker* is the process that calls litellm. API keys are read from *environ*
-        or else from *keyring*. *load_refusals* returns the store that records for later runs which providers reject
-        tools; if it is None, nothing is recorded.
+        or else from *keyring*. *load_refusals* returns the store in which the model is recorded for later runs if its
+        provider rejects tools; if it is None, nothing is recorded.
         """
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker

@@ -154,7 +154,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     or folder.
 
     - `server`: "" for a local file or folder.
-    - `uri`: the URI of the resource or page, or the path of the file or folder.
+    - `uri`: the URI of the resource or page, the path of the file or folder, or "tool:" and the name of the tool.
     - `text`: the text for the model. For a binary resource that the model does not accept, it is only a note that says
       so.
     - `use_id`: the id of the tool call that continued in the background, or "" for an attachment.

@@ -35,10 +35,12 @@ SandboxFailure = Literal["busy", "slow", "ended", "silent"]
 class SandboxProcess:
     """A worker process (`python -m MODULE`) that is started by the first request.
 
-    After `close`, the next request starts a new process. The module must print a line when it is ready, read
-    requests from standard input, and respond to each with one line of at most *max_response_size* bytes.
-    *timeout* limits the time for one response, and *queue_timeout* limits the wait for earlier requests; both
-    are in seconds.
+    The module must print a line when it is ready, read requests from standard input, and respond to each with one line.
+    After `close`, the next request starts a new process.
+
+    - *timeout*: the maximum number of seconds until a response.
+    - *queue_timeout*: the maximum number of seconds that a request waits for earlier ones.
+    - *max_response_size*: the maximum size of a response in bytes.
     """
 
     def __init__(
