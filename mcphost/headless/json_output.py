@@ -117,7 +117,10 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
 
 
 def server_json(view: ServerView) -> dict[str, Any]:
-    """Return a server's state as JSON, with its protocol revision, its account, and the number of tools, prompts and so on."""
+    """Return a server's state as JSON, with the negotiated protocol revision and the account.
+
+    The JSON also contains the number of tools, prompts and so on that the server offers.
+    """
     facts = view.facts
     return {
         "server": view.name,

@@ -1,9 +1,9 @@
 """Worker process that reads commands, calls litellm and writes events.
 
-Only this module and `litellm_patches`, which no other module imports, import litellm. Start it as `python -P -m
-mcphost.llm.worker` with pipes as file descriptors 0 and 1. Both are duplicated and replaced before litellm is imported,
-because litellm prints to standard output. When the input pipe is closed, the process exits immediately, even during the
-import, so that it never outlives the host.
+Only this module and `litellm_patches`, which no other module imports, import litellm. Start it as
+`python -P -m mcphost.llm.worker` with pipes as file descriptors 0 and 1. Both are duplicated and replaced before
+litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
+immediately, even during the import, so that it never outlives the host.
 
 Pitfalls, observed with litellm 1.105:
 

@@ -313,7 +313,7 @@ class HttpRegistry:
         return RegistryAnswer(entries=entries, fetched=stored.fetched)
 
     def _use_newer(self, entries: tuple[RegistryEntry, ...], fetched: float) -> tuple[RegistryEntry, ...]:
-        """Replace each of *entries* for which a newer entry of the same server was cached later.
+        """Return *entries*, each replaced by a newer entry for the same server if one was cached later.
 
         Only responses fetched after the time *fetched*, in seconds since 1970, are considered.
         """
