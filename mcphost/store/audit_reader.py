@@ -188,7 +188,8 @@ class AuditReader:
     def _read_checkpoint(self) -> AuditPosition | None:
         """Return the checkpoint, or None if it cannot be read.
 
-        Call this before reading rows, because another process may add rows and update the checkpoint in the meantime.
+        Call this before reading rows: another process may add rows at any time, and the checkpoint must not be newer
+        than the rows that are read.
         """
         try:
             return self._checkpoint.read()

@@ -129,8 +129,8 @@ class Database:
         Cancellation does not interrupt *work*:
 
         - If an anyio cancel scope is cancelled, this method first waits until *work* has finished.
-        - If the asyncio task is cancelled, as Textual does, this method does not wait. If *work* has not begun by then,
-          the next call of this method executes it.
+        - If the asyncio task is cancelled, as Textual does with its workers, this method does not wait. If *work* has
+          not begun by then, the next call of this method executes it.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)
