@@ -13,6 +13,7 @@ import signal
 import struct
 import termios
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
@@ -257,7 +258,7 @@ class ResilientDriver(LinuxDriver):
     _attributes_deadline = 0.0
     _expectation: asyncio.TimerHandle | None = None
     _parser: ReplyParser | None = None
-    _is_stopping = _is_continued = False
+    _is_stop_wanted = False
     _own_modes: list[Any] | None = None
     """The terminal's modes while the app uses it, or None before the app has started."""
     transform_output: Callable[[str], str] | None = None
@@ -272,6 +273,8 @@ class ResilientDriver(LinuxDriver):
         if isinstance(self._app, GuardedApp):
             self._app.restart_guards()
         super().start_application_mode()
+        if self._writer_thread is None:  # stopped in the background; SIGCONT tries again
+            return
         self._own_modes = self._read_modes()
         if self._title:
             self._save_title()
@@ -413,37 +416,46 @@ class ResilientDriver(LinuxDriver):
 
     def _sigtstp_application(self, *_unused: Any) -> None:
         # Not in the signal handler: it may have interrupted a write, whose lock the writer's queue still holds.
-        self._loop.call_soon_threadsafe(self._stop_process)
+        self._is_stop_wanted = True
+        try:
+            self._loop.call_soon_threadsafe(self._stop_process)
+        except RuntimeError:  # the app has ended
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     def _stop_process(self) -> None:
-        """Release the terminal and stop the process group.
+        """Release the terminal and stop the process group, unless SIGCONT has arrived since.
 
         Changes to the terminal must work even if the shell already owns it. This happens if a parent process such as
         `uv run` has stopped on its own, because it does not handle SIGTSTP. SIGTTOU is therefore ignored in the
         meantime. Otherwise, it would stop this process halfway, and again after `fg`, while the parent goes on: neither
         the screen nor the shell would be usable.
         """
-        if self._is_stopping:
+        if not self._is_stop_wanted:
             return
-        self._is_stopping, self._is_continued = True, False
+        has_terminal = self._auto_restart and self._writer_thread is not None
+        if has_terminal:
+            is_foreground = self._is_foreground()
+            if not is_foreground and self._read_modes() != self._own_modes:
+                self.attrs_before = None  # the shell has set its own modes
+            self._must_signal_resume = True
+            self._release_terminal(_("mcphost is stopped. To continue, type fg.") if not is_foreground else "")
+        if self._is_stop_wanted:  # still, although SIGCONT may have arrived meanwhile
+            self._is_stop_wanted = False
+            if has_terminal:
+                os.killpg(os.getpgrp(), signal.SIGSTOP)  # a parent that did not get the signal stops as well
+            else:
+                os.kill(os.getpid(), signal.SIGSTOP)  # an editor that uses the terminal must restore it first
+
+    def _release_terminal(self, line: str) -> None:
+        """Release the terminal, even in the background, and print *line*: the prompt was on the alternate screen."""
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
-            if self._auto_restart:
-                is_foreground = self._is_foreground()
-                if not is_foreground and self._read_modes() != self._own_modes:
-                    self.attrs_before = None  # the shell has set its own modes
-                self.suspend_application_mode()
-                self._must_signal_resume = True
-                if not is_foreground:  # the shell's prompt was on the alternate screen
-                    self._file.write(_STOPPED_LINE.format(_("mcphost is stopped. To continue, type fg.")))
-                    self._file.flush()
+            self.suspend_application_mode()
+            if line:
+                self._file.write(_STOPPED_LINE.format(line))
+                self._file.flush()
         finally:
             signal.signal(signal.SIGTTOU, before)
-            self._is_stopping = False
-        if self._is_continued:
-            self._continue_process()
-        else:
-            os.killpg(os.getpgrp(), signal.SIGSTOP)  # a parent that did not get the signal stops as well
 
     def _read_modes(self) -> list[Any]:
         """Return the terminal's modes, or [] if there is no terminal."""
@@ -460,10 +472,9 @@ class ResilientDriver(LinuxDriver):
             return True
 
     def _sigcont_application(self, *_unused: Any) -> None:
-        if self._is_stopping:
-            self._is_continued = True
-            return
-        self._loop.call_soon_threadsafe(self._continue_process)
+        self._is_stop_wanted = False
+        with suppress(RuntimeError):  # the app has ended
+            self._loop.call_soon_threadsafe(self._continue_process)
 
     def _continue_process(self) -> None:
         # A lost terminal sends SIGHUP and SIGCONT; Textual would restart its threads and never exit.
@@ -473,7 +484,11 @@ class ResilientDriver(LinuxDriver):
             termios.tcgetattr(self.fileno)
         except termios.error:
             return
+        if self._writer_thread is not None:  # SIGSTOP left the threads running; they would read input twice
+            self._release_terminal("")
         cast("Any", super())._sigcont_application()
+        if self._writer_thread is None:  # in the background
+            return
         # The alternate screen is empty now, and a resize event with the same size draws nothing.
         self._app.call_later(partial(self._app.refresh, layout=True))
 

@@ -95,3 +95,43 @@ def test_the_screen_is_drawn_again_in_the_same_size_after_the_program_continues(
     processes = terminal.processes()
     terminal.press("C-q")
     wait_gone(processes, seconds=30)
+
+
+def test_a_program_that_runs_already_when_it_is_continued_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+    """A debugger or `kill -STOP` stops the program without SIGTSTP; it then still has the terminal."""
+    terminal.run(MCPHOST_PATH, "demo")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
+    program = terminal.program()
+    threads = program.num_threads()
+    for letter in "jqz":
+        program.send_signal(signal.SIGCONT)
+        # Keys that arrive while the terminal is taken over again are discarded.
+        terminal.wait_until(lambda screen, twice=letter * 2: twice in screen or bool(terminal.type(twice)), letter)
+    assert program.num_threads() <= threads
+    processes = terminal.processes()
+    terminal.press("C-q")
+    terminal.wait_for_shell()
+    wait_gone(processes, seconds=30)
+    terminal.run("stty", "-a")
+    assert " icanon" in terminal.wait_for("icanon")
+
+
+def test_a_program_that_continues_in_the_background_is_usable_in_the_foreground(terminal: Terminal) -> None:
+    terminal.run(MCPHOST_PATH, "demo")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
+    program = terminal.program()
+    program.send_signal(signal.SIGTSTP)
+    terminal.wait_until(lambda _: program.status() == "stopped" and terminal.is_plain(), "the shell")
+    terminal.type("bg")
+    terminal.press("Enter")
+    terminal.wait_for(f"[1] {MCPHOST_PATH}")
+    terminal.wait_until(lambda _: program.status() == "stopped" and terminal.is_plain(), "the shell again")
+    terminal.type("fg")
+    terminal.press("Enter")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server")
+    terminal.type("typed")
+    terminal.wait_for("typed")
+    processes = terminal.processes()
+    terminal.press("C-q")
+    terminal.wait_for_shell()
+    wait_gone(processes, seconds=30)
