@@ -418,7 +418,7 @@ class AnswerAssembler:
         *named_count* is the number of calls with a name.
         """
         has_nameless = any(not call.name and (call.provider_id or any(call.pieces)) for call in self._calls.values())
-        if reason in _CALL_REASONS and (has_nameless or not named_count):
+        if (reason in _CALL_REASONS and not named_count) or (reason in ("", "stop", *_CALL_REASONS) and has_nameless):
             return worker_protocol.LOST_CALL_REASON
         return reason or "stop"
 

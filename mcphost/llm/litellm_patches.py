@@ -172,17 +172,29 @@ def _repair_tool_calls(stream: Any, chunk: Any) -> Any:
         calls: Any = getattr(delta, "tool_calls", None)
         items = cast("list[Any]", calls) if isinstance(calls, list) else []
         kept = [call for call in items if _repair_tool_call(call)]
-        if len(kept) < len(items) or not (calls is None or isinstance(calls, list)):
+        if len(kept) < len(items) or (calls and not items):
             setattr(stream, LOST_CALL_ATTRIBUTE, True)
+        if calls is not None and len(kept) < max(len(items), 1):
             delta.tool_calls = kept or None
-        if getattr(delta, "function_call", None) is not None and not kept:
-            setattr(stream, LOST_CALL_ATTRIBUTE, True)  # the form before tool calls; no request asks for it
+        if (old_call := getattr(delta, "function_call", None)) is not None and not kept:
+            if old_call and any(getattr(old_call, name, "") for name in ("name", "arguments")):
+                setattr(stream, LOST_CALL_ATTRIBUTE, True)  # the form before tool calls; no request asks for it
+            delta.function_call = None
     return chunk
 
 
 def _repair_tool_call(call: Any) -> bool:
-    """Give the members of a tool call the types that litellm expects; return False if that is not possible."""
+    """Give the members of a tool call the types that litellm expects; return False if that is not possible.
+
+    A piece without a function gets an empty one: it may follow the call, or contain only its id. If no name arrives,
+    `AnswerAssembler` reports the call as lost.
+    """
     function: Any = getattr(call, "function", None)
+    if function is None and hasattr(call, "model_dump"):
+        from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCallFunction
+
+        function = ChoiceDeltaToolCallFunction(name=None, arguments="")
+        call.function = function
     if not hasattr(function, "name") or not isinstance(function.name, str | None):
         return False
     index, call_id = getattr(call, "index", None), getattr(call, "id", None)

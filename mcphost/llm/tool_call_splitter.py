@@ -23,6 +23,9 @@ class ToolCallSplitter:
         self._calls: dict[int, _CurrentCall] = {}
         """The newest call of each index that the server uses."""
 
+        self._calls_by_id: dict[tuple[int, str], _CurrentCall] = {}
+        """The calls that have an id, by index and id."""
+
         self._count = 0
 
     def split(self, events: Iterable[WorkerEvent]) -> Iterator[WorkerEvent]:
@@ -31,11 +34,14 @@ class ToolCallSplitter:
             yield self._split_piece(event) if isinstance(event, WorkerToolCallDelta) else event
 
     def _split_piece(self, piece: WorkerToolCallDelta) -> WorkerToolCallDelta:
-        call = self._calls.get(piece.index)
+        call = self._calls_by_id.get((piece.index, piece.tool_call_id)) or self._calls.get(piece.index)
         if call is None or call.is_followed_by(piece):
-            call = self._calls[piece.index] = _CurrentCall(self._count)
+            call = _CurrentCall(self._count)
             self._count += 1
+        self._calls[piece.index] = call
         call.add(piece)
+        if call.id and piece.tool_call_id == call.id:
+            self._calls_by_id.setdefault((piece.index, call.id), call)
         return piece if piece.index == call.index else replace(piece, index=call.index)
 
 
@@ -44,12 +50,12 @@ class _CurrentCall:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self._id = self._name = ""
+        self.id = self._name = ""
         self._pieces: list[str] = []
         self._length = self._checks = 0
 
     def add(self, piece: WorkerToolCallDelta) -> None:
-        self._id = self._id or piece.tool_call_id
+        self.id = self.id or piece.tool_call_id
         self._name = self._name or piece.name
         self._length += len(piece.text)
         if piece.text.strip() and self._length <= _MAX_CHECKED_LENGTH:
@@ -59,8 +65,8 @@ class _CurrentCall:
         """Return whether *piece*, which has the same index as this call, begins another call."""
         if not (self._name and piece.name):
             return False
-        if self._id and piece.tool_call_id:
-            return self._id != piece.tool_call_id
+        if self.id and piece.tool_call_id:
+            return self.id != piece.tool_call_id or (piece.name != self._name and self._is_complete())
         if piece.name == self._name:  # some servers repeat the name with each piece
             return bool(piece.text.strip()) and self._is_complete()
         return not self._pieces or self._is_complete()

@@ -126,6 +126,7 @@ async def test_a_tool_call_with_an_invalid_index_id_or_type_is_not_lost(
         {"tool_calls": [tool_call(function={"arguments": "{}"})]},
         {"tool_calls": [tool_call(function=None)]},
         {"tool_calls": "fs__read"},
+        {"tool_calls": ["fs__read"]},
         {"function_call": {"name": "fs__read", "arguments": "{}"}},
         {"content": "I will read it."},
     ],
@@ -138,3 +139,80 @@ async def test_an_answer_whose_tool_call_cannot_be_read_does_not_seem_complete(
     ours.script = [chunk(delta), chunk({}, reason="tool_calls")]
     reply = await ask_model(create_model("compatible", base, worker), "hi")
     assert reply.finished.reason == "lost_call"
+
+
+async def test_a_call_without_a_name_does_not_seem_complete_after_a_normal_end(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.script = [chunk({"tool_calls": [tool_call(function=None)]}), chunk({}, reason="stop")]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert reply.finished.reason == "lost_call"
+
+
+REST = {"index": 0, "function": {"arguments": '"a"}'}}
+END = chunk({}, reason="tool_calls")
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [{"tool_calls": [tool_call()], "function_call": {}}, {"function_call": {}}],
+        [{"tool_calls": [tool_call()]}, {"tool_calls": [{"index": 0}]}],
+        [{"tool_calls": [tool_call()]}, {"tool_calls": [{"index": 0, "id": "c0", "type": "function"}]}],
+        [{"tool_calls": [tool_call()]}, {"tool_calls": [{"index": 0, "id": "", "function": None}]}],
+        [{"tool_calls": [tool_call()]}, {"tool_calls": ""}],
+        [{"tool_calls": {}}, {"tool_calls": [tool_call()]}],
+        [{"tool_calls": [tool_call(function={"name": "fs__read", "arguments": '{"path": '})]}, {"tool_calls": [REST]}],
+        [{"tool_calls": [tool_call(type=None)]}],
+        [{"tool_calls": [tool_call(index=None)]}],
+    ],
+    ids=str,
+)
+async def test_a_call_is_read_in_spite_of_empty_members_and_pieces(
+    deltas: list[Json], worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.script = [*map(chunk, deltas), END]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert [(use.name, use.arguments) for use in reply.uses] == [("fs__read", {"path": "a"})]
+    assert reply.finished.reason == "tool_calls"
+
+
+async def test_the_mixed_pieces_of_calls_with_fractional_indexes_stay_apart(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    """Some servers write numbers as 0.0 and 1.0."""
+    ours, base = raw_provider
+    starts = [
+        tool_call(index=0.0, function={"name": "fs__read", "arguments": ""}),
+        tool_call(index=1.0, id="c1", function={"name": "web__get", "arguments": ""}),
+    ]
+    rests = [
+        {"index": 0.0, "function": {"arguments": '{"path": "a"}'}},
+        {"index": 1.0, "function": {"arguments": '{"url": "b"}'}},
+    ]
+    ours.script = [chunk({"tool_calls": [call]}) for call in (*starts, *rests)] + [END]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert [(use.name, use.arguments) for use in reply.uses] == [
+        ("fs__read", {"path": "a"}),
+        ("web__get", {"url": "b"}),
+    ]
+
+
+async def test_the_mixed_pieces_of_calls_without_an_index_are_joined_by_id(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    pieces = [
+        {"id": "c0", "function": {"name": "fs__read", "arguments": '{"path": '}},
+        {"id": "c1", "function": {"name": "web__get", "arguments": '{"url": '}},
+        {"id": "c0", "function": {"arguments": '"a"}'}},
+        {"id": "c1", "function": {"arguments": '"b"}'}},
+    ]
+    ours.script = [chunk({"tool_calls": [piece]}) for piece in pieces] + [END]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert [(use.name, use.arguments) for use in reply.uses] == [
+        ("fs__read", {"path": "a"}),
+        ("web__get", {"url": "b"}),
+    ]

@@ -69,3 +69,20 @@ def test_pieces_that_all_look_like_the_last_one_take_linear_time() -> None:
     pieces = [make_piece('{"a":"' + "x" * 60_000, "read"), *[make_piece("}", "read")] * 200_000]
     assert set(split(*pieces)) == {0}
     assert time.process_time() - started_at < 5
+
+
+def test_pieces_with_the_id_of_an_earlier_call_belong_to_it() -> None:
+    starts = [make_piece("", "read", "a"), make_piece("", "get", "b")]
+    rests = [make_piece('{"id"', call="a"), make_piece(": 1}"), make_piece("{}", call="b")]
+    assert split(*starts, *rests) == [0, 1, 0, 0, 1]
+
+
+def test_pieces_with_new_ids_and_no_name_belong_to_the_newest_call() -> None:
+    """Some servers make up an id for each piece."""
+    assert split(make_piece("", "read", "a"), make_piece('{"id"', call="b"), make_piece(": 1}", call="c")) == [0, 0, 0]
+
+
+def test_another_name_with_a_repeated_id_begins_another_call() -> None:
+    calls = [make_piece("{}", "read", "a"), make_piece("{}", "get", "b"), make_piece("{}", "list", "a")]
+    assert split(*calls) == [0, 1, 2]
+    assert split(make_piece("{}", "read", "a"), make_piece("{}", "get", "a")) == [0, 1]
