@@ -190,7 +190,9 @@ def _repair_tool_call(call: Any) -> bool:
     `AnswerAssembler` reports the call as lost.
     """
     function: Any = getattr(call, "function", None)
-    if function is None and hasattr(call, "model_dump"):
+    if function is None:
+        if not hasattr(call, "model_dump"):
+            return False
         from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCallFunction
 
         function = ChoiceDeltaToolCallFunction(name=None, arguments="")

@@ -71,7 +71,7 @@ def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
 
 SENTENCE_PACKAGES = (
     "auth", "cli", "client", "config", "diagnosis", "headless", "host", "llm", "protocol", "registry",
-    "http_limits.py", "json_limits.py", "serialization.py", "sign_in_types.py", "store", "transport",
+    "http_limits.py", "json_limits.py", "proxies.py", "serialization.py", "sign_in_types.py", "store", "transport",
 )  # fmt: skip
 """The packages whose sentences, such as those of errors, are translated as a whole where they are shown."""
 
@@ -100,7 +100,7 @@ ARGPARSE_SENTENCES = (
 SENTENCE_MODULES = {
     f"{package}/{module}.py".removeprefix("./")
     for package, modules in {
-        ".": "http_limits json_limits serialization sign_in_types",
+        ".": "http_limits json_limits proxies serialization sign_in_types",
         "auth": "accounts client_grants device_flow discovery file_backend interactive_sign_in keyring_backend "
         "oauth_http oauth_provider secret_store sign_in_context token_store tokens url_policy",
         "client": "connect error_mapping handshake_session pagination requests stateless_session task_polling",
