@@ -39,7 +39,7 @@ def test_escape_cancels_a_sign_in_at_each_step_and_stores_nothing(tmp_path: Path
             terminal.wait_until(lambda screen: "sign-in needed" in screen and "s cancels" not in screen, "its end")
             terminal.press("s")
             user.wait_for_dialog(EnterClientIdDialog, which)
-            user.press_until(["e"], lambda screen: "enter continues" in screen, "the lines")
+            user.press_until(["e"], lambda screen: "enter continue ·" in screen, "the lines")
             terminal.type("by-hand")
             terminal.press("Enter")
             terminal.wait_for_cursor("client secret")
