@@ -35,6 +35,10 @@ class Option(Struct, frozen=True):
     title: str
 
 
+UNKNOWN_ARGUMENT = "not in the tool's schema"
+"""Description of a field for an argument that the tool's schema does not define."""
+
+
 class Field(Struct, frozen=True, kw_only=True):
     """A field of a form; a limit or default of None means that there is none.
 

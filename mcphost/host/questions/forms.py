@@ -12,6 +12,7 @@ from typing import Any, cast
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import (
     MAX_TEXT,
+    UNKNOWN_ARGUMENT,
     Field,
     Option,
     accepts_empty_list,
@@ -60,7 +61,6 @@ MAX_DEFAULTS = 16_000
 MAX_TEXT_TOTAL = 32 * 1024
 """Maximum number of characters in all names, titles and descriptions of a form together."""
 _UNSUPPORTED_KEYWORDS = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
-UNKNOWN_ARGUMENT = "not in the tool's schema"
 _MAX_REFERENCES = 8
 _KEPT_KEYWORDS = ("title", "description", "default")
 _READ_KEYWORDS = (

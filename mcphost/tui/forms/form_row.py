@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.host.questions.form_fields import Field, field_error
+from mcphost.host.questions.form_fields import UNKNOWN_ARGUMENT, Field, field_error
 from mcphost.host.questions.schema_outline import MAX_OUTLINE
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
@@ -176,7 +176,10 @@ class FormRow(Column):
         self._given_value = value
         # Only what the user enters is masked: a value from the server must be seen before it is sent.
         self.is_masked = field.secret and field.kind == "text" and value is None
-        self._description = clean_beginning(field.description, _MAX_DESCRIPTION_LENGTH, _MAX_DESCRIPTION_LENGTH)[0]
+        description = field.description
+        if description == UNKNOWN_ARGUMENT:
+            description = translate_sentence(description)
+        self._description = clean_beginning(description, _MAX_DESCRIPTION_LENGTH, _MAX_DESCRIPTION_LENGTH)[0]
         self._field_widget: FieldWidget | None = None
         self.label = StaticText(self._render_label(), classes="title", markup=False)
         self.label.styles.width = width
