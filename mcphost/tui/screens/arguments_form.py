@@ -117,8 +117,8 @@ class ArgumentsForm(FormScreen[A]):
     def action_read(self, by: int) -> None:
         """Scroll down by *by* pages, or up if *by* is negative.
 
-        Only the description, the inputs or the value built from them is scrolled: down, the first of these that is not
-        yet at its end; up, the last that is not yet at its top.
+        Each call scrolls one of three parts: the description, the inputs or the value built from them. When scrolling
+        down, this is the first part that is not yet at its end; when scrolling up, the last that is not yet at its top.
         """
         parts = self._overflowing()
         if by > 0:

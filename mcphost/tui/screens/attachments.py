@@ -58,11 +58,14 @@ class Attachments:
         self._outdated: tuple[SentResource, ...] = ()
         self._versions: ResourceVersions | None = None  # created when a resource is first attached or changes
         self._rows: dict[int, tuple[Part, AttachmentRow]] = {}
-        """The shown rows, keyed by the id of their part, because measuring a long text takes many milliseconds."""
+        """Cache of the displayed rows, keyed by `id(part)`: measuring a long text takes many milliseconds."""
 
         self._is_update_due = False
         self._sources: dict[tuple[str, str], tuple[str, str]] = {}
-        """For each attached resource, the resource that was read: reading a folder attaches the files in it."""
+        """The resource that was read for each attached one, which differ if a folder was read to attach its files.
+
+        Keys and values are (server name, URI) pairs.
+        """
 
         self._sent: dict[tuple[str, str], None] = {}
         """The resources that were read and sent in the open conversation."""
@@ -164,10 +167,11 @@ class Attachments:
             self._screen.call_later(self._show)
 
     async def _refresh(self, part: "Part") -> None:
-        """Read a resource again, and replace its attachment or, if it is not attached, attach it.
+        """Read the resource of *part* again, and attach its current version, replacing any earlier attachment of it.
 
-        If an earlier version was already sent to the model, attach only the changes. If the model already has the
-        current version, attach nothing, and remove the attachment, if any.
+        *part* is an attachment, or a part of a message that was sent. If an earlier version of the resource was sent to
+        the model, attach only the changes. If the model already has the current version, attach nothing, and remove any
+        attachment of the resource.
         """
         import anyio.to_thread
 
@@ -327,7 +331,7 @@ class Attachments:
             self._presenter.add_notice("error", error.message, error.hint)
 
     async def add_mentioned(self, draft: "Draft", own: "Sequence[Part]") -> "tuple[Part, ...]":
-        """Return the attachments *own*, followed by the files that *draft* mentions as `@path`.
+        """Return *own*, the parts already attached to the message, and the files that *draft* mentions as `@path`.
 
         A mention attaches a file only if the user typed the draft and the path is that of a file in the working folder.
         Other mentions are sent as text; a notification names the first of them that looks like a file. Raises
@@ -354,9 +358,9 @@ class Attachments:
         return tuple(parts)
 
     def steer(self, text: str, attachments: "Sequence[Part]") -> bool:
-        """Add a message to the running turn; return False if no turn is running.
+        """Add a message with *text* and *attachments* to the running turn; return False if no turn is running.
 
-        Files that are mentioned as `@path` in the text are not attached; a notification points this out.
+        Files that *text* mentions as `@path` are not attached; a notification points this out.
         """
         if is_taken := self._host.conversation.steer(text, attachments):
             self._screen.run_worker(partial(self.add_mentioned, Draft(text), ()), group="attach")
@@ -398,7 +402,7 @@ class Attachments:
         return [self._sources[key] for key in keys if key in self._sources]
 
     def _follow(self) -> None:
-        """Subscribe to the resources that are attached or were sent, and unsubscribe from those that no longer are."""
+        """Subscribe to the resources that are attached or were sent, and unsubscribe from all others."""
         wanted = tuple(dict.fromkeys((*self._sent, *self._attached_sources())))
         if wanted != self._followed:
             self._followed = wanted

@@ -419,9 +419,9 @@ class ChatScreen(StyledOnce, AttachmentScreen):
     def _finish_model_switch(self, has_switched: bool) -> None:
         """Send the messages that were waiting for the model switch, or return them to the composer if it failed.
 
-        If a turn is still running, nothing is sent until it ends. In this case, a failed switch returns only the
-        messages that were written during the switch. The user must confirm the next message, because it may have been
-        intended for the other model.
+        While a turn is running, nothing is sent. If the switch fails during a turn, only the messages written since the
+        switch began are returned to the composer. The user must then confirm the next message before it is sent,
+        because it may have been intended for the other model.
         """
         self.model_switches.needs_confirmation = not has_switched and self.is_turn_active
         if self.is_attached and not self.is_turn_active:

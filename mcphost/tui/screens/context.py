@@ -71,7 +71,7 @@ class ContextScreen(ListScreen):
         self._shown_width = 0  # for which names in the details are truncated
 
     def on_mount(self) -> None:
-        """Start counting the tokens of the next request; fit the details to the width of their pane when it changes."""
+        """Start counting the tokens of the next request, and update the details whenever their width changes."""
         super().on_mount()
         self.watch(self.query_one(LongText), "virtual_size", self._fit_details, init=False)
         self.measure()
@@ -157,7 +157,10 @@ class ContextScreen(ListScreen):
             self.show_details(row)
 
     def action_prefer(self, preference: "Preference") -> None:
-        """Set when to send the selected server's tools: "pinned" (always), "deferred" (if searched for) or "auto"."""
+        """Set when the definitions of the selected server's tools are sent to the model.
+
+        *preference* is "pinned" (with each request), "deferred" (once the model has searched for them) or "auto".
+        """
         if server := self._current_server():
             self.host.context.tools.prefer(server, "", preference)
             self.measure()

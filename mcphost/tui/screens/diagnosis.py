@@ -96,7 +96,7 @@ class DiagnosisScreen(ListScreen):
     def _show_last(self) -> None:
         """Refresh the list, and move the cursor to the newest step.
 
-        If the user has selected an earlier step, the cursor stays there.
+        If the user has selected an earlier step, the cursor stays on that step.
         """
         before = len(self.visible_rows)
         row = self.current_row()

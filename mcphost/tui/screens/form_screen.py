@@ -181,7 +181,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     async def wait_for_fields(self) -> None:
         """Wait until all fields are mounted, so that focus can move to the next field.
 
-        By default, this returns immediately; forms that mount their fields in steps override it.
+        By default, this returns immediately; forms that do not mount all fields at once override it.
         """
 
     def show_fault(self, text: str) -> None:

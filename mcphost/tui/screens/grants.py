@@ -50,8 +50,8 @@ def describe_grant_scope(one: GrantStatus) -> str:
 class GrantsScreen(ListScreen):
     """List of grants, stored decisions about sharing folders, and servers whose tool changes are accepted in advance.
 
-    The last are the servers for which the user has chosen to accept all later tool changes of this session. If *server*
-    is given, only the entries for that server are listed.
+    Tool changes of a server are accepted in advance if the user has chosen to accept all its later changes during this
+    session. If *server* is given, only the entries for that server are listed.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Permissions")
@@ -99,7 +99,7 @@ class GrantsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each grant, each stored decision about a folder, and each server with accepted changes."""
+        """Return a row for each grant, folder decision, and server whose tool changes are accepted in advance."""
         return (
             [
                 ListRow(
@@ -133,7 +133,8 @@ class GrantsScreen(ListScreen):
     def _explain_inactive(self, one: ChangeAcceptance) -> str:
         """Return why later tool changes of a server are no longer accepted in advance, or "" if they are.
 
-        The reason is that the server's configuration has changed, or that it no longer watches the server's files.
+        The reason is that the server's configuration has changed, or that the user's `mcp.json` no longer lists files
+        of the server to watch.
         """
         configs = [view.config for view in self.host.servers.views() if view.name == one.server]
         if not any(server_digest(config) == one.server_digest for config in configs):

@@ -127,6 +127,6 @@ class InputHistoryScreen(ListScreen):
             self._is_chosen = True
 
     def open_row(self, row: ListRow) -> None:
-        """Dismiss the screen with the text of this message, and record which parts of it came from servers."""
+        """Dismiss the screen with the text of this message; tell the host which parts of the text came from servers."""
         self.host.history.note_prompt(row.value)
         self.dismiss(row.value.text)

@@ -261,7 +261,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.set_class(width < 100 or is_reader(self), "narrow", update=update)
 
     def _is_whole(self) -> bool:
-        """Return whether the list is mounted, which it may not be if the screen is closed while it opens."""
+        """Return whether the list is mounted; it is not if the screen was closed before it had opened completely."""
         return any(entries.is_whole for entries in self.query(EntryList))
 
     def _fit_list(self) -> None:
@@ -390,8 +390,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         """Return the heading of a group: its name, and the number of its entries, such as "12" or "3 of 12".
 
         *rows* are the listed entries of the group, and *found_count* is the number of its entries that match the
-        search. If not all entries of the group match, or not all matching entries are listed, the heading contains both
-        numbers.
+        search. If only the first matches are listed, the heading states this, such as "first 3 of 12". Otherwise, "3 of
+        12" means that 3 of the group's 12 entries match.
         """
         group = rows[0].group
         size = self._group_sizes[group]
@@ -543,7 +543,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 
 def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
-    """Divide entries into groups; return, for each group, the entries to show and the number of all its entries.
+    """Divide *rows* into groups; return, for each group, the entries to show and the number of its entries in *rows*.
 
     At most 500 entries are shown. Each group gets an equal share of them; what a small group does not need is available
     to the other groups.

@@ -54,9 +54,10 @@ ParsedMessage = JsonRpcMessage | int | None
 class DescribedEntry(NamedTuple):
     """An entry of a message log, with its label and the values that filters compare.
 
-    `method` is the JSON-RPC method of a request or notification. For a response, it is the method of the request; for
-    an HTTP request, that of the message in its body. It is "" if there is none. `seconds` is the duration of a request
-    or HTTP exchange. It is set only on the response, or on the exchange once this has ended.
+    - `method` is the JSON-RPC method of a request or notification, "" if unknown. A response has the method of its
+      request. An HTTP exchange has the method of the message in the request's body, "" if there is no message.
+    - `seconds` is, for a response, the time since its request and, for an HTTP exchange that has ended, its duration.
+      It is None for all other entries.
     """
 
     entry: Entry
@@ -67,7 +68,7 @@ class DescribedEntry(NamedTuple):
 
 
 class EntryDescriber:
-    """Formatter of the entries of one log, which caches the formatted entries."""
+    """Formatter of the entries in one server's message log, which caches the formatted entries."""
 
     def __init__(self) -> None:
         self._parsed: dict[int, ParsedMessage] = {}
@@ -140,7 +141,7 @@ def _parse(message: LoggedMessage) -> ParsedMessage:
 
 
 class _Answered(NamedTuple):
-    """The request that a message answers; `id` is the id of both."""
+    """The request that a response answers; `id` is the JSON-RPC id of both the request and the response."""
 
     request: LoggedMessage
     method: str
@@ -175,8 +176,8 @@ def _find_answered(messages: Iterable[LoggedMessage], parsed: Mapping[int, Parse
 def _describe_message(message: LoggedMessage, parsed: ParsedMessage, answered: _Answered | None) -> DescribedEntry:
     """Return a message with its label, such as "tools/call #3" or "result of tools/call · 12 ms · #3".
 
-    *answered* is the request that the message answers, if this is known. Data that is not a JSON-RPC message counts as
-    an error.
+    *answered* is the request that the message answers, if this is known. A message that is not valid JSON-RPC is
+    marked as a problem.
     """
     is_error = isinstance(parsed, JsonRpcErrorResponse)
     if answered is not None:

@@ -21,8 +21,8 @@ _MAX_LENGTH = 2_000
 def begin_use(chat: Any, choice: "ModelChoice") -> Callable[[], Awaitable[None]]:
     """Hold back the messages that the user enters from now on; return the function that switches the model.
 
-    The function must be called exactly once. When it has ended, the messages are sent or, if the switch failed,
-    returned to the composer.
+    The returned function must be called exactly once. After the switch, it sends the messages or, if the switch failed,
+    returns them to the composer.
     """
     return chat.model_switches.begin(partial(_use_model, chat, choice))
 

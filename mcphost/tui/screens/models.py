@@ -138,7 +138,7 @@ class ModelsScreen(ListScreen):
     def __init__(self, setup: "Setup", current: ModelConfig, facts: "ModelFacts | None" = None) -> None:
         """Create the screen; *current* is the model in use, whose name is "" if there is none.
 
-        *facts* fills in what the list does not know about this model, such as its context window.
+        *facts* are used for details of this model that are otherwise unknown, such as its context window.
         """
         super().__init__()
         self._setup = setup
@@ -387,10 +387,10 @@ def _add_facts(model: "AvailableModel", facts: "ModelFacts | None") -> "Availabl
 
 
 def describe_model(model: "AvailableModel") -> str:
-    """Return a line with a model's context size, price, capabilities and origin.
+    """Return a line with a model's context size, price and capabilities, and the reason why it can be used.
 
-    A narrow list truncates the line. It therefore begins with the address of a self-hosted server and with the data
-    that distinguishes models of the same provider; the origin comes last.
+    A narrow list truncates the line. The details that distinguish models of the same provider, such as the address of a
+    self-hosted server, therefore come first. The reason, such as "ANTHROPIC_API_KEY is set", comes last.
     """
     title, _separator, address = model.origin.rpartition("at ")
     address, title = (address, title.strip()) if address in model.config.api_base else ("", model.origin)
@@ -474,7 +474,7 @@ class ModelChoice(Struct, frozen=True):
 class ModelForm(FormScreen[ModelChoice]):
     """Form for a model's settings; its result is a ModelChoice, or None if the user cancels.
 
-    Secrets in headers are stored in the keyring; the resulting settings contain only references to them.
+    Secrets in headers are stored in the keyring; the resulting settings refer to them as `${keyring:…}`.
     """
 
     DEFAULT_CSS = """

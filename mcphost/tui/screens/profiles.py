@@ -156,7 +156,10 @@ class ProfilesScreen(ListScreen):
         self.app.push_screen(form, save)  # pyright: ignore[reportUnknownMemberType]
 
     def action_remove(self) -> None:
-        """Close the screen to remove the selected profile on the second key press; the first asks for confirmation."""
+        """On the second key press, close the screen with a ProfileChange that removes the selected profile.
+
+        The first press asks for confirmation.
+        """
         row = self.current_row()
         profile: Profile | None = row.value if row is not None else None
         if profile is None:

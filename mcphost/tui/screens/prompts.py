@@ -297,8 +297,8 @@ def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePar
 class PromptPreview(FormScreen[PromptDecision]):
     """Preview of a filled prompt; its result is a PromptDecision, or None if the user cancels.
 
-    A PromptDecision is the chosen action and the messages; if the user had linked resources read, the messages include
-    their contents.
+    A PromptDecision is the chosen action and the prompt's messages. The messages include the contents of linked
+    resources if the user chose to read these in the preview.
     """
 
     AUTO_FOCUS = "#insert"

@@ -140,7 +140,7 @@ class RegistryScreen(TypeAheadListScreen):
         return ListRow(entry, entry.name, f"{entry.version} · {kinds} · {status}{entry.description}", mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show the publisher and origin of a server, and how it can be installed."""
+        """Show the publisher, version and repository of a server, and how it can be installed."""
         entry: RegistryEntry = row.value
         known = self._installed.get(entry.name)
         published = (
@@ -178,7 +178,7 @@ class RegistryScreen(TypeAheadListScreen):
             self.query_one("#entries").focus()
 
     def action_leave(self) -> None:
-        """Show the first servers of the registry again if the list was searched; otherwise, close the screen."""
+        """Show the first servers of the registry again if search results are listed; otherwise, close the screen."""
         has_searched = bool(self._asked_text) and self._clears_search()
         super().action_leave()
         if has_searched:

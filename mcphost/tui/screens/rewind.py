@@ -294,8 +294,8 @@ def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
 async def _edit_last_message(chat: "ChatScreen") -> None:
     """Go back to the point before the newest message, and insert its text before the composer's text.
 
-    The caller must set `chat.is_sending`, so that messages entered in the meantime are queued. They are then returned
-    to the composer. On failure, add a notice to the transcript.
+    The caller must set `chat.is_sending`, so that messages entered in the meantime are queued. At the end, return the
+    queued messages to the composer. If going back fails, add a notice to the transcript.
     """
     messages = chat.host.conversation.messages
     try:
@@ -354,7 +354,7 @@ def _is_editing(chat: "ChatScreen") -> bool:
 async def cancel_edit(chat: "ChatScreen") -> None:
     """If an earlier message is being edited, cancel the edit and return to the previous branch.
 
-    The composer's earlier text is restored, unless the user has changed the text in the meantime.
+    The composer's text from before the edit is restored, unless the user has changed the edited message.
     """
     pending = chat.pending_edit
     if pending is None or not _is_editing(chat):

@@ -49,7 +49,7 @@ def describe_catalog(view: ServerView) -> str:
 
 
 def translate_capabilities(english: str) -> str:
-    """Translate the list of capabilities that `describe_capabilities` returns."""
+    """Translate *english*, a list of capabilities from `describe_capabilities`, into the user's language."""
     listed = english.split(", ") if english else []
     words = [one.removesuffix(_REPORTS) for one in listed]
     marks = [_(_REPORTS) if one.endswith(_REPORTS) else "" for one in listed]

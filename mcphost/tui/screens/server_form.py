@@ -176,7 +176,7 @@ class ServerForm(FormScreen[str]):
         self.query_one("#text").focus()
 
     def on_resize(self) -> None:
-        """Remove blank lines if the screen is too low for them."""
+        """Remove blank lines between the fields if the screen has too few rows for them."""
         self.set_class(self.size.height < _FULL_HEIGHT, "-low")
 
     def moves_on_enter(self, field: Input) -> bool:
@@ -243,9 +243,9 @@ class ServerForm(FormScreen[str]):
     def _fill_in_folder(self, text: str, name: str) -> bool:
         """Use the current folder as the working directory if a path in the server's command exists there.
 
-        This is done only if the path does not exist in the folder in which the server would run otherwise, and only
-        once, so that the user can clear the input. Return True, and show a message, if the working directory was filled
-        in. Raises McpHostError if *text* does not describe a server.
+        Do nothing if the path also exists in the folder in which the server runs by default. Fill in the working
+        directory only once, so that the user can clear the input. Return True, and show a message, if the working
+        directory was filled in. Raises McpHostError if *text*, the configuration text, does not describe a server.
         """
         from mcphost.config.relative_paths import find_misplaced_path
         from mcphost.config.typed_servers import parse_server_text
@@ -288,9 +288,10 @@ class ServerForm(FormScreen[str]):
 async def add_server(
     editor: "ServerEditor", keys: KeyTable, name: str, text: str, scope: "Scope", typed: TypedTexts
 ) -> str:
-    """Add the servers that the user typed as *text*; return a message for the user.
+    """Add the servers that the user typed as *text* to the configuration file of *scope*; return a message.
 
-    Raises McpHostError if *text* does not describe a server, or if the file cannot be changed.
+    *name* is the name that the user entered for the server, or "". Raises McpHostError if *text* does not describe a
+    server, or if the configuration file cannot be changed.
     """
     from mcphost.config.typed_servers import parse_server_text, read_settings
 
@@ -317,9 +318,10 @@ async def change_server(
     _scope: "Scope",
     _typed: TypedTexts,
 ) -> str:
-    """Replace the entry of the server *name* with *text*; return a message for the user. Raises McpHostError.
+    """Replace the entry of the server *name* with *text*; return a message for the user.
 
-    *before* is the entry as it was when the user began to edit it.
+    *before* is the entry as it was when the user began to edit it. Raises McpHostError if *text* is not a valid entry,
+    if the stored entry no longer equals *before*, or if the configuration file cannot be changed.
     """
     from mcphost.config.typed_servers import parse_entry
 

@@ -102,7 +102,7 @@ class ServerLogScreen(TextViewerScreen):
 
 
 class SaveLogForm(SaveFileForm):
-    """Form that writes the log of a server, as it was shown, to a new file."""
+    """Form that writes *text*, the lines of a server's log when the form was opened, to a new file."""
 
     def __init__(self, server: str, text: str) -> None:
         super().__init__()

@@ -149,7 +149,7 @@ class ServersScreen(TypeAheadListScreen):
         self.set_interval(update_seconds(self, 1.0), self._update_starting_times)
 
     def _update_starting_times(self) -> None:
-        """Update how long servers have been starting, and when unreachable ones are tried again.
+        """Update the displayed times: how long servers have been starting, and when unreachable ones are tried again.
 
         The details pane is not reloaded.
         """

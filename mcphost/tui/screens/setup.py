@@ -252,8 +252,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _count_wrapped_rows(self) -> int:
         """Return how many additional rows are needed because long texts wrap on a narrow screen.
 
-        The first row of each text is not counted, because the layout reserves it. No row is reserved for the note about
-        files, so all of its rows are counted.
+        The first row of each text is not counted, because the layout reserves it. No row is reserved for the note that
+        names configuration files in the current folder, so all of its rows are counted.
         """
         texts = (_(_ABOUT), self.key_hints(), self._server_heading())
         rows = sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
@@ -287,9 +287,9 @@ class SetupScreen(FormScreen[SetupChoice]):
             self.on_resize()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert pasted text into the API key input, if the screen has one and selection is not enabled yet.
+        """If selection is not enabled yet, insert pasted text into the API key input, if the screen has one.
 
-        A pasted URL closes the screen and goes to the composer instead.
+        In this state, a pasted URL closes the screen and goes to the composer instead.
         """
         if not self._is_entered and find_address(event.text):
             event.stop()
@@ -347,8 +347,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     async def on_key(self, event: events.Key) -> None:
         """Handle a key, depending on whether models and servers can be selected yet.
 
-        If so, see `_handle_entered_key`. Otherwise, Tab or an arrow key enables the selection, and `_handle_typed`
-        handles typed text.
+        If they can be selected, `_handle_entered_key` handles the key. If not, Tab or an arrow key enables selection,
+        and `_handle_typed` handles typed text.
         """
         if self._is_entered:
             self._handle_entered_key(event)
@@ -407,7 +407,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return fields
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Select the model or provider at *index* of the list *lines*, or toggle the checkbox of the server there."""
+        """Select the model or provider at *index* of the list *lines*, or tick or untick the server at this index."""
         if lines.id == "providers":
             lines.highlighted = index
             self._start_with_entered_key()
@@ -452,9 +452,9 @@ class SetupScreen(FormScreen[SetupChoice]):
     def action_start(self) -> None:
         """Close the screen with the user's choices, after storing a pasted API key.
 
-        If mcphost opened the screen automatically, the first call only focuses the Start button, and later calls are
-        ignored until GUARD_SECONDS have passed without one, because Enter may be held down. If the Skip button has the
-        focus, the result is None. If the list of models has the focus, the entry under the cursor is chosen first.
+        If mcphost opened the screen automatically, the first call only focuses the Start button. Because Enter may be
+        held down, a call is then ignored if it follows the previous call within GUARD_SECONDS. If the Skip button has
+        the focus, the result is None. If the list of models has the focus, choose the entry under the cursor first.
         """
         now = input_guard.clock()
         if self._typed and not self._is_entered:
@@ -486,7 +486,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _submit_typed(self, *, is_pasted: bool) -> None:
         """Store the typed API key and close the screen; pass text that is not an API key to the composer.
 
-        If *is_pasted* is true, Enter was part of the pasted text, and the user must press it again to store the key.
+        If *is_pasted* is true, Enter was part of the pasted text, and the user must press Enter to store the key.
         """
         is_key = not find_address(self._typed) and (has_api_key_prefix(self._typed) or is_long_word(self._typed))
         if not self.query("#key") or not is_key:

@@ -1,4 +1,4 @@
-"""Tasks screen, which lists running calls, open pages, subscriptions, and MCP tasks from earlier runs.
+"""Tasks screen, which lists running calls, open pages (MCP Apps), subscriptions, and MCP tasks from earlier runs.
 
 The user opens it with `/tasks` or with a click on "Tasks" in the sidebar.
 """
@@ -99,7 +99,10 @@ def _describe_page(item: OpenedPage) -> str:
 
 
 class TasksScreen(ListScreen):
-    """List of running tool calls, open pages, subscribed resources, and MCP tasks that earlier runs left on servers."""
+    """List of running tool calls, open pages (MCP Apps), subscribed resources, and MCP tasks left by earlier runs.
+
+    A task from an earlier run may still be running on its server.
+    """
 
     TITLE_TEXT: ClassVar[str] = N_("Tasks")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -323,7 +326,7 @@ class TasksScreen(ListScreen):
                 self.run_worker(partial(self._forget, item), group="cancel")
 
     def action_copy_address(self) -> None:
-        """Copy the address of the selected page to the clipboard."""
+        """Copy the URL of the selected page to the clipboard."""
         row = self.current_row()
         if row is not None and isinstance(row.value, OpenedPage):
             self.post_message(CopyRequested(row.value.url))

@@ -96,10 +96,10 @@ class TypeAheadListScreen(ListScreen):
             await self._run_command()
 
     async def _run_command(self) -> None:
-        """Run the command once for each typed letter whose command has not been run yet.
+        """Run the command of each letter that was typed since the last call.
 
-        More than one letter is typed only for a command that must be confirmed: in "xx", the second x is the
-        confirmation.
+        There are several letters only if the command must be confirmed: for "xx", the command of x is run twice, and
+        the second run confirms it.
         """
         letters = self._typed[self._started_count :]
         self._started_count = len(self._typed)

@@ -157,7 +157,10 @@ class DraftSaver:
 
 
 UNKNOWN_TARGET = "unknown"
-"""The target of a server in a draft of an earlier version, so that the text never counts as the current server's."""
+"""The target of a server that is named in a draft saved by an earlier version of mcphost, without its target.
+
+It equals no real target, so that the draft's text is never attributed to the server that has this name now.
+"""
 RESTORED = N_("Your unsent text is in the message line again.")
 EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the conversation as it was.")
 
