@@ -113,7 +113,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.is_retry = False
         """Whether the dialog opens with its input, because the user's entry was wrong; see Question.is_retry."""
         self.retry_text = ""
-        """The beginning of the next entry, which the user typed while the wrong one was checked."""
+        """Text that the user typed while the wrong entry was checked; the input initially contains this text."""
         self.on_dismissed: Callable[[Any], None] = lambda answer: None
         """Called with the answer as soon as the dialog is closed, before any further key is handled."""
         self._queue_position = (1, 1)
@@ -287,7 +287,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield KeyHints(_(self.KEYS))
 
     def _requester_text(self) -> str:
-        """Return the reason for the request and the account, preceded by the title if the frame truncates the title."""
+        """Return the reason for the request and the account, below the title if the frame truncates the title."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(account_title(self.question.account), 100) if self.SHOW_ACCOUNT else ""
@@ -316,7 +316,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus the button that refuses the request or, for a retry, open the input.
+        """Focus the button that refuses the request or, after a wrong entry, open the input for another attempt.
 
         Keys are ignored until shortly after the first layout.
         """
@@ -475,7 +475,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             more.add_class("insists").update(Content(clean_line(why, 400)))
 
     def end_hint(self, why: str) -> None:
-        """Remove the message with the reason *why*, unless another one has replaced it."""
+        """Remove the message that `show_hint` showed with the reason *why*, unless another has replaced it."""
         if any(str(more.content) == clean_line(why, 400) for more in self.query("#more.insists").results(Static)):
             self.update_remaining()
 

@@ -531,7 +531,10 @@ class CallToolDialog(EditArgumentsDialog):
             self.set_focus(self.query_one("#apply"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Move the focus from the form to a button; until a short pause, keys that would call the tool are ignored."""
+        """Move the focus from the form to a button.
+
+        Keys that would call the tool are ignored at first, because the user may still be holding down Enter.
+        """
         self._moved_at = input_guard.clock()
         super().on_form_focus_exited(event)
 

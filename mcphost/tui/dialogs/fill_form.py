@@ -33,9 +33,9 @@ _REPORTS = {
 class FillFormDialog(QuotingDialog[FormVerdict]):
     """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
 
-    Tab moves through the buttons and the fields. Escape on the buttons cancels the form; if anything was entered, it
-    must be pressed twice. In a field, Escape only focuses the buttons. No letter key closes the dialog, because users
-    often start to type before a field has the focus.
+    Tab moves through the buttons and the fields. Escape on the buttons cancels the form; if anything was entered,
+    Escape must be pressed twice. In a field, Escape only focuses the buttons. No letter key closes the dialog, because
+    users often start to type before a field has the focus.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -74,7 +74,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self._shown_fault = ("", False)
         self._opened_json = ""
         self._masked_values: dict[str, Any] = {}
-        """Entered secrets that the JSON omits; a field keeps its value unless the JSON names it."""
+        """Entered secrets that the JSON omits; a field keeps its secret unless the edited JSON contains the field."""
         self._has_warned_of_discard = False
 
     def headline(self) -> str:

@@ -1,4 +1,4 @@
-"""Dialogs about interactive pages of tools: whether to open a page, and whether to use text that it proposes."""
+"""Dialogs that ask whether to open a tool's interactive page (MCP App), and whether to use text that it proposes."""
 
 from typing import ClassVar
 

@@ -47,7 +47,7 @@ REDACTED = "[redacted]"
 MAX_EDITABLE_CHARACTERS = 50_000
 """Maximum characters of an editable text; a longer one must be trimmed or omitted."""
 MIN_REPLACE_ALL_LENGTH = 4
-"""Length from which a selection is redacted everywhere, because a secret often appears more than once."""
+"""Minimum length of a selection for which all other occurrences of the selected text are redacted too."""
 _MAX_ARGUMENTS_LENGTH = 140
 _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 

@@ -111,9 +111,9 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield name-value pairs about the model: why it was chosen, the alternatives, and the server's usage.
+        """Yield name-value pairs about the model: why it was chosen, the alternatives, and the server's usage so far.
 
-        Usage is shown for only one limit: the one that the server is closest to reaching.
+        The usage is shown for only one of the limits on sampling: the one that the server is closest to reaching.
         """
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")
@@ -160,7 +160,10 @@ class ReviewSamplingDialog(SamplingDialog):
             yield _("server tools"), _("{names} (run by the server{must})").format(names=names, must=must)
 
     def _sent_parts(self) -> Iterator[QuotedPart]:
-        """Yield everything that the model would receive: instructions, conversation, messages and tools."""
+        """Yield everything that the model would receive.
+
+        This is the server's instructions, messages and tools, and the user's conversation if the user has added it.
+        """
         if self.edited_details.system:
             yield from self._section_heading(_("the server's instructions"))
             yield self.text_part(self.edited_details.system)

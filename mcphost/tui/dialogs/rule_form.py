@@ -154,7 +154,7 @@ def takes_value(test: str) -> bool:
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest a value for the condition *test*, such as "at most", to compare an argument with.
+    """Suggest the value with which the condition *test*, such as "at most", compares an argument.
 
     *value* is the value of the argument in the current call. A relative path is resolved against *folder*.
     """

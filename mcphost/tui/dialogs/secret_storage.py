@@ -67,8 +67,8 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
     def on_mount(self) -> None:
         """Adapt the buttons if the secrets are from a server's configuration.
 
-        Such secrets cannot be stored in the encrypted file, so the button for that file is hidden. The button that
-        refuses gets another label.
+        Such secrets cannot be stored in the encrypted file, so the button for that file is hidden. The first button is
+        labeled "Do not store" instead of offering to keep the secrets in memory.
         """
         if self._is_for_entry:
             self.query_one("#refuse", Button).label = Content(_("Do not store"))
@@ -76,11 +76,11 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.show_key_hints(_(self.ENTRY_KEYS))
 
     def preview(self) -> str:
-        """Return the reason why no keyring is usable, for the card shown while the dialog is minimized."""
+        """Return the reason why no keyring can be used, for the card shown while the dialog is minimized."""
         return self.details.reason or _("There is no usable keyring.")
 
     def body(self) -> list[Content | Widget]:
-        """Return the dialog's body: the reason why no keyring is usable, and what each choice means."""
+        """Return the dialog's body: the reason why no keyring can be used, and what each choice means."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:

@@ -39,7 +39,7 @@ _CHOICE_LABELS = {
 
 
 def render_folders(details: ShareRoots) -> list[Content | Widget]:
-    """Return the folders with their origins and warnings, and an explanation of what sharing them means."""
+    """Return the folders, where each was configured, their warnings, and an explanation of what sharing them means."""
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
     for at, root in enumerate(details.roots):
@@ -265,7 +265,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     # -- answers
 
     def action_refuse(self) -> None:
-        """Share the folder paths with no server."""
+        """Share the folder paths with none of the servers."""
         self.dismiss(DoNotShare())
 
     def action_done(self) -> None:

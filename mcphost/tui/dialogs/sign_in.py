@@ -265,9 +265,9 @@ class SignInDialog(Dialog[SignInVerdict]):
 
 
 class EnterClientIdDialog(Dialog[ClientVerdict]):
-    """Dialog that asks for the OAuth client ID and secret.
+    """Dialog that asks for the OAuth client ID and client secret.
 
-    The authorization server issues them when the user registers mcphost there.
+    The authorization server issues both when the user registers mcphost with this server.
     """
 
     SHOW_ACCOUNT: ClassVar[bool] = False
@@ -333,7 +333,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         self.open_extra("client", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Dismiss the dialog with the client ID and secret if Enter was pressed in the second input.
+        """Dismiss the dialog with the client ID and client secret if Enter was pressed in the input for the secret.
 
         If the client ID is empty, focus its input instead.
         """

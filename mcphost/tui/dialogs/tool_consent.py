@@ -56,9 +56,11 @@ _MAX_COMPARED_LENGTH = 200
 class CallReview:
     """The user's edits and reading progress for one tool call.
 
-    They are kept if the user leaves the dialog for the list of waiting calls. `is_end_shown` is set once the user has
-    scrolled the dialog to the end. `is_fully_shown` is set once the user has also read the arguments to the end in the
-    full-screen viewer, which is necessary only if the dialog omits some of their text.
+    The review continues where it was if the user leaves the dialog for the list of waiting calls and returns.
+
+    - `is_end_shown` is set once the user has scrolled the dialog to the end.
+    - `is_fully_shown` is set once the user has read the arguments to the end in the full-screen viewer, which is
+      necessary only if the dialog omits some of their text.
     """
 
     def __init__(self, arguments: dict[str, Any]) -> None:
@@ -179,9 +181,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _origins(self) -> tuple[ArgumentOrigin, ...]:
-        """Return the origins of the text in the arguments that was copied from servers or files.
+        """Return, for each piece of text in the arguments that was copied from a server or file, where it comes from.
 
-        Text that the user has changed in the meantime is not included.
+        Copied text that the user has changed since then is not included.
         """
         if not self.review.is_edited:
             return self.details.origins
@@ -209,10 +211,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return value if marked is plain else marked
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
-        """Yield diffs of the text that the call would replace, and of the file that it would overwrite.
+        """Yield diffs for the text that the call would replace, and for the file that it would overwrite.
 
-        The former compare arguments such as `old_string` and `new_string`. All diffs are shown in addition to the
-        arguments.
+        A diff for replaced text compares arguments such as `old_string` and `new_string`. The diffs are shown in
+        addition to the arguments.
         """
         for diff in (*diff_replacements(self.review.arguments), *filter(None, (self._file_diff,))):
             yield Content.styled(diff.title, "$muted")
@@ -430,8 +432,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def action_always(self) -> None:
         """Open the rule builder with a rule for this call; if the Always button is disabled, show the reason.
 
-        A skill is allowed without opening the rule builder. The user has nothing to choose there, because a rule for a
-        skill always refers to the skill's files and their content.
+        A skill is allowed without opening the rule builder, because the user cannot choose the conditions of its rule:
+        the rule always refers to the skill's files and their content.
         """
         if self.disabled_reason("always") or self.details.skill:
             self.approve("always", AllowAlways())

@@ -116,7 +116,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self._is_body_ready = True
 
     def headline(self) -> str:
-        """Return the title, which names the server and the tool, or the number of tools."""
+        """Return the title, which names the server and states the changed tool or the number of changed tools."""
         count = len(self.details.changes)
         what = _("{count} of its tools").format(count=count) if count > 1 else self.details.changes[0].tool
         return _("{server} changed {what}").format(server=self.details.server, what=what)

@@ -48,7 +48,7 @@ def _format_command(command: Sequence[str]) -> str:
 _MAX_LINES = 400
 """Maximum lines of each text in the dialog; more would make layout slow."""
 _MAX_LINE_LENGTH, _MAX_CHARACTERS = 4_000, 20_000
-"""Maximum characters of one line of a difference in the dialog, and of all its lines."""
+"""Maximum characters of one line of a diff in the dialog, and of all lines of the diff together."""
 
 
 def _render_changes(lines: Sequence[str]) -> list[Content | Widget]:
@@ -82,7 +82,8 @@ def _count_more(more: int) -> str:
 class _TrustDialog(Dialog[TrustVerdict]):
     """Base class for dialogs that ask whether to trust a server or files; the `v` key opens the viewer.
 
-    If the dialog does not show the complete texts, the user must read them in the viewer before approving.
+    If the dialog has no room for some of the text that the user would approve, the user must first read the text in the
+    viewer.
     """
 
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
@@ -95,7 +96,7 @@ class _TrustDialog(Dialog[TrustVerdict]):
     _is_viewed = False
 
     def is_cut(self) -> bool:
-        """Return whether the dialog omits some text; the user must then read it in the viewer."""
+        """Return whether the dialog omits some text; if so, the user must read the text in the viewer."""
         raise NotImplementedError
 
     def sections(self) -> tuple[Section, ...]:
