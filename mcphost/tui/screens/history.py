@@ -234,8 +234,9 @@ class HistoryScreen(TypeAheadListScreen):
     def _describe_runs(self) -> str:
         """Return a note about the conversations of `mcphost run`, or "" if there are none.
 
-        They are hidden by default; the note states their number and the key that shows them. While they are shown, it
-        names the key that hides them. Search results always include them, so the note is then "".
+        These conversations are hidden by default; the note then states how many there are and which key shows them.
+        While they are listed, the note names the key that hides them. During a search, return "", because search
+        results always include these conversations.
         """
         if self._found is not None or not self._run_count:
             return ""
@@ -483,7 +484,7 @@ class RenameForm(FormScreen[str]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
 
-        Such a key does no harm: the worst result is a wrong title.
+        A key that was not meant for the form does no harm: the worst result is a wrong title.
         """
         return False
 

@@ -499,8 +499,8 @@ class ModelForm(FormScreen[ModelChoice]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
 
-        Such a key does no harm: Enter only moves to the next field, and Ctrl+S saves the model, just as it does in the
-        models list.
+        A key that was meant for the models list does no harm: Enter only moves to the next field, and Ctrl+S saves the
+        model, just as in the list.
         """
         return False
 

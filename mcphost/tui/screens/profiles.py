@@ -224,7 +224,7 @@ class ProfileForm(FormScreen[Profile]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
 
-        Nothing is saved by accident, because only Ctrl+S saves the profile.
+        A key that was not meant for the form does no harm, because only Ctrl+S saves the profile.
         """
         return False
 

@@ -433,7 +433,7 @@ class PromptPreview(FormScreen[PromptDecision]):
 def _added_texts(before: Sequence[Message], after: Sequence[Message]) -> Iterator[str]:
     """Yield the text of each part that is in *after* but not in *before*.
 
-    Such a part contains, for example, the contents of a linked resource.
+    An added part contains, for example, the contents of a linked resource.
     """
     for old, new in zip(before, after, strict=True):
         for part in new.parts[len(old.parts) :]:

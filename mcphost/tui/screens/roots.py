@@ -51,7 +51,7 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Describe who or what listed the folder and, if the user added or removed it, for how long this applies."""
+    """Describe where the folder was configured and, if the user added or removed it, for how long this applies."""
     holds = _(_SCOPE_PHRASES[folder.scope])
     if folder.state == "out":
         return _("removed {holds} · {origin}").format(holds=holds, origin=translate_sentence(folder.origin))
@@ -155,7 +155,7 @@ class RootsScreen(ListScreen):
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show why a folder is listed, a warning (if any), and which servers have received the folder."""
+        """Show where a folder was configured, a warning (if any), and which servers have received the folder."""
         one: RootFolder = row.value
         told = {
             "there": _("with servers that ask, if you agree"),

@@ -54,7 +54,7 @@ class SaveFileForm(FormScreen[None]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
 
-        Such a key does no harm, because the form never overwrites an existing file.
+        A key that was not meant for the form does no harm, because the form never overwrites an existing file.
         """
         return False
 

@@ -114,7 +114,8 @@ class ServerForm(FormScreen[str]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
 
-        If a server is saved by accident, it still needs approval before it starts.
+        A key that was not meant for the form does no harm: a server that is saved by accident needs approval before it
+        starts.
         """
         return False
 
@@ -270,7 +271,7 @@ class ServerForm(FormScreen[str]):
     def _warn_once(self, name: str, text: str) -> bool:
         """Show probable mistakes in *text*, the configuration of the server *name*.
 
-        Return whether there are any. A second call with the same arguments shows nothing and returns False.
+        Return whether any were shown. A second call with the same arguments shows nothing and returns False.
         """
         from mcphost.config.typed_servers import find_entry_mistakes, find_new_server_mistakes
 

@@ -579,7 +579,7 @@ def _describe_notes(candidate: "ImportCandidate", *, with_names: bool = False) -
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
-    """Return a server's sanitized command line or URL, or "" if its entry is unusable.
+    """Return a server's sanitized command line or URL, or "" if its entry is invalid.
 
     The text also contains the names of the server's environment variables or headers and, if the entry sets one,
     the working directory.

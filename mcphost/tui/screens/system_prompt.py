@@ -44,7 +44,7 @@ class SystemPromptForm(FormScreen[str]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that a key pressed before the form appeared is not ignored.
 
-        Such a key does no harm, because each change can be undone.
+        A key that was not meant for the form does no harm, because each change to the system prompt can be undone.
         """
         return False
 

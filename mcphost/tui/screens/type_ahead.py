@@ -27,8 +27,8 @@ class TypeAheadListScreen(ListScreen):
     `REPEATED_KEYS` contains the letters whose commands must be confirmed by a second press. If a different letter
     follows the first press without a pause, both letters are entered in the search line.
 
-    `INSTANT_KEYS` contains the letters whose commands only open another screen, which Esc closes again. Such a
-    command runs without waiting for a pause, unless its letter continues a word that the user is typing.
+    `INSTANT_KEYS` contains the letters whose commands only open another screen, which Esc closes again. These
+    commands run without waiting for a pause, unless the letter continues a word that the user is typing.
     """
 
     REPEATED_KEYS: ClassVar[frozenset[str]] = frozenset()
