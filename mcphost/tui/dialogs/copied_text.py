@@ -48,12 +48,12 @@ def render_origins(
     """Describe the text in a tool call that was copied from servers or files, one line for each piece of copied text.
 
     Each line gives the argument, the source and the length; the longest pieces come first. If there are many pieces,
-    only some are listed, at least one for each server, and another line gives the number of the others. *omitted* is
-    the number of further pieces that *origins* does not contain; they are counted in this line.
+    only some are listed, at least one for each server, and another line gives the number of unlisted pieces. This
+    number includes *omitted*, the number of pieces that *origins* does not contain.
 
-    *media* are the kinds of media, such as images, whose contents cannot be compared with the call; each gets its own
-    line. If *is_complete* is false, a last line warns that not all text from other servers could be compared with the
-    call.
+    A line is added for each item of *media*, such as images from a server, because their contents cannot be compared
+    with the call. If *is_complete* is false, a last line warns that not all text from other servers could be compared
+    with the call.
     """
     shown = shorten(sorted(origins, key=lambda origin: -origin.characters), _MAX_ORIGIN_LINES)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown]

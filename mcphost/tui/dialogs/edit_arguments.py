@@ -71,9 +71,9 @@ class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_onl
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     """Dialog for editing the arguments of a tool call; its answer is the arguments, or None if the user goes back.
 
-    The arguments are validated against *schema*, the tool's input schema; if that is not possible, they are accepted
-    unchecked. Escape on the buttons closes the dialog. In a field, Escape only focuses the buttons, so that a single
-    key press does not discard a half-filled form.
+    The arguments are validated against *schema*, the tool's input schema. Arguments that mcphost cannot validate are
+    accepted. Escape on the buttons closes the dialog. In a field, Escape only focuses the buttons, so that a single key
+    press does not discard a half-filled form.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (

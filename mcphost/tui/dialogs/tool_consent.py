@@ -486,15 +486,18 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     def _await_edits(self, arguments: dict[str, Any] | None) -> None:
-        """Ignore all keys until `apply_edits` has run.
+        """Ignore all keys until `apply_edits` has run; *arguments* are not used here.
 
-        Otherwise, a key could approve the arguments as they were before the edit.
+        Without this, a key could approve the arguments as they were before the edit.
         """
         del arguments
         self.guard.hide()
 
     async def apply_edits(self, arguments: dict[str, Any] | None) -> None:
-        """Show the edited arguments, which the user must read to the end again before approving the call."""
+        """Show the edited arguments, which the user must read to the end again before approving the call.
+
+        If *arguments* are None or unchanged, only accept keys again.
+        """
         if not self.is_open:
             return
         if arguments is not None and self.review.edit(arguments):

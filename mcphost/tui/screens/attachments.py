@@ -44,9 +44,9 @@ MAX_NOTES = 5
 class Attachments:
     """Attachments to the next message, oldest first; background workers read the files and resources.
 
-    The list above the composer contains two more kinds of rows. One is the data that open pages (MCP Apps) provide for
-    the model, which is sent with the next message. The other is resources that were sent with earlier messages and have
-    changed since then.
+    Below the attachments, the list above the composer shows what open pages (MCP Apps) provide for the model, which is
+    also sent with the next message. Finally, it shows resources that were sent with earlier messages and have changed
+    since then.
     """
 
     _host: "Host"
@@ -268,8 +268,8 @@ class Attachments:
     def add_clipboard_image(self, on_none: Callable[[], None] | None) -> None:
         """Read the system clipboard in the background, and attach the image in it.
 
-        If the clipboard contains no image, *on_none* is called. If *on_none* is None, a notification explains why
-        nothing was attached.
+        If the clipboard contains no image, call *on_none* or, if *on_none* is None, show a notification that explains
+        why nothing was attached.
         """
         self._screen.run_worker(partial(self._read_clipboard, on_none), group="attach")
 

@@ -34,10 +34,11 @@ _MAX_VALUE = 20_000
 class _Change(NamedTuple):
     """A change in the configuration files.
 
-    `pairs` are name-value pairs that describe the change. `runs_code` is true for a new hook and for a new or changed
-    local server; these changes are listed first. `is_critical` is true if the user must read the details before the
-    changes can be applied, because the change could do harm, for example by sending data to another address. Servers
-    are not critical, because the user is asked to approve each of them before it starts.
+    - `pairs` are name-value pairs that describe the change.
+    - `runs_code` is true for a new hook and for a new or changed local server; these changes are listed first.
+    - `is_critical` is true if the change could do harm, for example by sending conversations to another address. The
+      user must read its details before any changes can be applied. A change of a server is not critical, because the
+      user is asked to approve the server before it starts.
     """
 
     pairs: tuple[tuple[str, str], ...]

@@ -85,8 +85,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def on_mount(self) -> None:
         """Record the initial texts of the form. After the first refresh, mark the form as shown.
 
-        Usually, the form has already been marked when the key hints were drawn. On a small screen, they may not be
-        drawn.
+        Usually, drawing the key hints has already marked the form. On a small screen, the key hints may not be drawn.
         """
         self._initial_texts = self._read_texts()
         self.call_after_refresh(self.mark_shown)
@@ -152,8 +151,8 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enable the action `leave_field` only for keys that move the focus from the focused field.
 
-        Tab and Shift+Tab do this in every text field, and Enter if `moves_on_enter` returns True. Otherwise, the keys
-        have their usual function.
+        Tab and Shift+Tab move the focus from every text field, Enter only if `moves_on_enter` returns True. While the
+        action is disabled for a key, the key has its usual function.
         """
         if action != "leave_field":
             return super().check_action(action, parameters)

@@ -239,9 +239,9 @@ _MAX_SHOWN_WORD = 40
 class MessageFilter(NamedTuple):
     """A filter of the messages screen; an entry passes if it matches every part.
 
-    All `methods` must occur in the entry's JSON-RPC method, and all `words` in its label or time. Its HTTP status must
-    begin with each of `statuses`, and its direction must equal each of `directions`. If the filter could not be parsed,
-    `problem` is an error message, and no entry passes; otherwise, `problem` is "".
+    All `methods` must occur in the entry's JSON-RPC method, and all `words` in the entry's label or time. The entry's
+    HTTP status must begin with each of `statuses`, and its direction must equal each of `directions`. If the filter
+    could not be parsed, `problem` is an error message, and no entry passes. If it could, `problem` is "".
     """
 
     methods: tuple[str, ...] = ()

@@ -53,8 +53,8 @@ class RegistryScreen(TypeAheadListScreen):
     The result is an InstalledNotice if a server was installed or updated. It is an installation guide if the user chose
     to attach the guide to the next message, so that the model can follow it. It is None if the user cancels.
 
-    Typing filters the list; Enter sends the search to the registry. A letter in KEY_ROWS runs its action only after a
-    short pause; without a pause, it is the beginning of a search word.
+    Typing filters the list; Enter sends the search to the registry. A letter in KEY_ROWS runs its action after a short
+    pause; if another letter follows without a pause, both are entered in the search line.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -117,8 +117,8 @@ class RegistryScreen(TypeAheadListScreen):
     def _show_failure(self, fault: str) -> None:
         """Show *fault*, the reason why a request to the registry failed.
 
-        If the list is empty, it is shown in the details pane, with the keys that retry the request. Otherwise, it is
-        shown as a notification.
+        If the list contains servers, show the reason as a notification. If the list is empty, show the reason in the
+        details pane, with the keys that repeat the request.
         """
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
@@ -237,7 +237,7 @@ class RegistryScreen(TypeAheadListScreen):
             self.app.push_screen(screen, install)  # pyright: ignore[reportUnknownMemberType]
 
     def action_guide(self) -> None:
-        """Show the installation guide, such as `llms-install.md`, in the selected server's repository, if any."""
+        """Show the installation guide from the selected server's repository, such as `llms-install.md`, if any."""
         if row := self.current_row():
             self.run_worker(partial(self._show_guide, row.value), group="guide", exclusive=True)
 

@@ -47,11 +47,12 @@ _STAY_DONE = N_("Going back does not undo these tool calls.")
 class RewindChoice(NamedTuple):
     """The action that the user chose on the rewind screen.
 
-    "edit", "retry" and "call_again" go back to the point after the first `keep` messages. "edit" then inserts the next
-    message into the composer. "retry" and "call_again" have the last kept message answered again: "retry" may reuse
-    results of read-only tool calls, "call_again" does not.
-
-    "fork" copies the first `keep` messages to a new conversation. "branch" opens the branch with the number `number`.
+    - "edit" goes back to the point after the first `keep` messages, and inserts the next message into the composer.
+    - "retry" goes back to the same point, and has the model answer the last of the `keep` messages again. Results of
+      read-only tool calls may be reused.
+    - "call_again" is like "retry", but no results of tool calls are reused.
+    - "fork" copies the first `keep` messages to a new conversation.
+    - "branch" opens the branch with the number `number`.
     """
 
     action: Literal["edit", "retry", "call_again", "fork", "branch"]

@@ -312,7 +312,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, lines, strict=True)]
 
     def _server_options(self) -> list[TargetOption]:
-        """Return a line for each server: its name, the MCP hosts that contain it, its notes and its target.
+        """Return a line for each server: its name, the MCP hosts that use it, notes on its import, and its target.
 
         The target is the command line or URL. It comes last, because the end of the line may be cut off.
         """

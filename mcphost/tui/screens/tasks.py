@@ -55,9 +55,9 @@ def format_progress(call: RunningCall) -> str:
 
 
 def draw_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a progress bar of *cells* cells followed by the percentage, or "" if the total is unknown.
+    """Return a progress bar of *cells* cells followed by the percentage, or "" if the server has reported no total.
 
-    The percentage is padded to a fixed width, so that the result always has the same width.
+    The percentage is padded to a fixed width, so that all bars with the same number of cells align.
     """
     event = call.progress
     if event is None or not event.total:
@@ -169,9 +169,9 @@ class TasksScreen(ListScreen):
         ]
 
     def _call_row(self, call: RunningCall, column: int) -> ListRow:
-        """Return the row for a tool call; its detail line begins with a progress bar if the total is known.
+        """Return the row for a tool call; its detail line begins with the result of `draw_progress`.
 
-        The bar is padded to *column* cells. If *column* is 0, no bar is shown.
+        The progress bar is padded to *column* cells. If *column* is 0, no bar is shown.
         """
         where = _("in the background") if call.is_in_background else ""
         parts = (call.server, format_duration(call.seconds), where, format_progress(call))

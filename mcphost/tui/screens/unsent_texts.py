@@ -171,11 +171,13 @@ EDITING_FILES = N_(
 
 
 class PendingEdit(NamedTuple):
-    """An earlier message that the user is editing, with the data needed to cancel the edit.
+    """An earlier message that the user is editing, with what is needed to cancel the edit.
 
-    `kept` is the number of messages before the edited message. `branch_end` is the number, in the store, of the last
-    message of the branch that was left; canceling the edit returns to this branch. `before` and `after` are the
-    composer's drafts before and after the edited message was inserted.
+    - `kept` is the number of messages before the edited message.
+    - `branch_end` is the number, in the store, of the last message of the branch that was open before the edit;
+      canceling the edit opens this branch again.
+    - `before` and `after` are the composer's drafts before and after the edited message was inserted.
+    - `attachments` are the edited message's attachments.
     """
 
     conversation_id: str
