@@ -104,19 +104,19 @@ class PageMessageDialog(QuotingDialog[bool]):
         return _("Use a message from the page of {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
-        """Return the text for the card shown while the dialog is minimized."""
+        """Return the proposed text for the card shown while the dialog is minimized."""
         return self.details.text
 
     def body(self) -> list[Content | Widget]:
-        """Return the dialog's body: the text, and a note that it is not sent."""
+        """Return the dialog's body: the proposed text, and a note that nothing is sent until the user sends it."""
         heading = QuotedPart(_("The page proposes:"), "$faint", is_heading=True)
         note = _("\nIt is added to the message that you are writing. Nothing is sent before you send it.")
         return [self.quote([heading, QuotedPart(self.details.text)]), Content.styled(note, "$muted")]
 
     def action_refuse(self) -> None:
-        """Ignore the text."""
+        """Ignore the proposed text."""
         self.dismiss(False)
 
     def action_take(self) -> None:
-        """Insert the text into the message, unless the user has not yet seen its end."""
+        """Insert the proposed text into the message, unless the user has not yet seen the end of the text."""
         self.approve("take", True)

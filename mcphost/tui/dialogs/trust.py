@@ -104,12 +104,12 @@ class _TrustDialog(Dialog[TrustVerdict]):
         raise NotImplementedError
 
     def reminder(self) -> str:
-        """Return a reminder to read the rest in the viewer, or "" if there is nothing left to read."""
+        """Return a reminder to read in the viewer what the dialog omits, or "" if there is nothing left to read."""
         is_unread = not self._is_viewed and self.is_cut()
         return _("not everything is shown here: read it with v, to the end") if is_unread else ""
 
     def action_view(self) -> None:
-        """Open the texts in the full-screen viewer; the dialog stays open behind it."""
+        """Open the `sections` in the full-screen viewer; the dialog stays open behind it."""
 
         def seen() -> None:
             self._is_viewed = True

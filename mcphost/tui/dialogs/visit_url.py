@@ -66,7 +66,7 @@ _MANUAL_KEYS = N_("esc cancel · d decline · q QR · y copy · o I opened it")
 class VisitUrlDialog(QuotingDialog[UrlVerdict]):
     """Dialog that asks whether to open a URL for a server.
 
-    If there is no browser, it asks whether the user has opened the URL.
+    If no browser could be opened, it asks whether the user has opened the URL elsewhere.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -90,7 +90,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             self.key_line = _MANUAL_KEYS
 
     def on_mount(self) -> None:
-        """If no browser could be opened, relabel the button, because the user must open the URL elsewhere."""
+        """If no browser could be opened, label the approving button "I opened it", as the user must open the URL."""
         super().on_mount()
         if self.details.is_browser_missing:
             self.query_one("#visit", Button).label = _("I opened it")

@@ -439,7 +439,7 @@ class Attachments:
 
 
 class AttachmentScreen(Screen[None]):
-    """Base class of the chat screen that handles the composer's Textual messages about attachments."""
+    """Base class of ChatScreen; it handles the composer's Textual messages about attachments."""
 
     attachments: Attachments
     _host: "Host | None" = None

@@ -63,7 +63,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         self.tool_choice = ChoiceList(field, None, missing=_("no tool selected"))
 
     def _add_tools(self) -> tuple[Option, ...]:
-        """Add the tools that can be selected and are not listed yet, and return their options."""
+        """Add the tools that can be selected and are not listed yet, and return a list option for each of them."""
         known = set(self.tools.values())
         candidates = ((one.connection.config.name, one.definition.name) for one in self.auto_approval.candidates())
         added: list[str] = []

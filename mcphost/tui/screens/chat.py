@@ -430,7 +430,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
             self.restore(*self.queue.take_for_new_model())
 
     def restore(self, draft: Draft, attachments: "Iterable[Part]") -> None:
-        """Insert a draft before the composer's text, and add attachments to the current ones."""
+        """Insert *draft* before the composer's text, and add *attachments* to those of the next message."""
         if not self.is_attached:
             return  # the program is about to end
         composer = self.query_one(Composer)

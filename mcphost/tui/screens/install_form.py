@@ -70,7 +70,7 @@ class InstallForm(FormScreen[str]):
         """The number of the first line of the plan that has changed and was not scrolled to, or None."""
 
         self._changed_at = input_guard.clock()
-        """The time at which the button was last pressed, or its action last changed."""
+        """The time at which the Install button was last pressed, or the effect of pressing it last changed."""
 
     def headline(self) -> str:
         """Return the title, which names the server and its version."""

@@ -265,7 +265,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return any(entries.is_whole for entries in self.query(EntryList))
 
     def _fit_list(self) -> None:
-        """Divide a narrow screen between the list and the details; the part that the user reads gets more rows."""
+        """Divide a narrow screen between the list and the details, which get more rows while the user reads them."""
         if not self._is_whole():
             return
         rows = self.query_one("#halves").size.height

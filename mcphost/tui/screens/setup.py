@@ -431,7 +431,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one(TargetDetails).show(content, index if is_whole else None)
 
     def _details(self, candidate: "ImportCandidate") -> tuple[Content, bool]:
-        """Return the notes and the target of a server, and whether the target is complete in this text."""
+        """Return a text with the notes and the target of a server, and whether it contains the whole target."""
         target = _describe_target(candidate)
         notes = clean_line(_describe_notes(candidate, with_names=True), _MAX_NOTES_LENGTH)
         shown = clean_line(target, _MAX_TARGET_LENGTH)
@@ -497,7 +497,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._start_with_entered_key()
 
     def _start_with_entered_key(self) -> None:
-        """Start with the entered API key or, without one, with the selected model; pass a URL to the composer."""
+        """End the setup with the entered API key or, without one, the selected model; pass a URL to the composer."""
         key = next((line.value.strip() for line in self.query("#key").results(Input)), "")
         if find_address(key):
             self.dismiss(SetupChoice(typed=key))  # the chat offers to use a model at this address
@@ -507,7 +507,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._finish(self._chosen_model())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Start with the entered API key or, without one, with the selected model."""
+        """End the setup with the entered API key or, without one, the selected model."""
         event.stop()
         self._start_with_entered_key()
 
