@@ -162,7 +162,7 @@ class ReviewSamplingDialog(SamplingDialog):
     def _sent_parts(self) -> Iterator[QuotedPart]:
         """Yield everything that the model would receive.
 
-        This is the server's instructions, messages and tools, and the user's conversation if the user has added it.
+        These are the server's instructions, messages and tools, and the user's conversation if the user has added it.
         """
         if self.edited_details.system:
             yield from self._section_heading(_("the server's instructions"))

@@ -307,9 +307,9 @@ def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -
     If the rule would be too long to be shown, the conditions with the longest values are omitted. If even a rule
     without conditions on values would be too long, additional arguments are allowed.
 
-    The rule normally applies in this project for 30 days. A rule could allow unrelated calls if it allows additional
-    arguments, or if it restricts no path and leaves some argument without a condition; it then applies only in this
-    conversation, for one hour.
+    The rule normally applies in this project for 30 days. It applies only in this conversation, for one hour, if it
+    could allow unrelated calls. This is the case if it allows additional arguments, or if it restricts no path and
+    leaves some argument without a condition.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "others": NO_OTHERS,

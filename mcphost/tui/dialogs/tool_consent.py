@@ -56,7 +56,7 @@ _MAX_COMPARED_LENGTH = 200
 class CallReview:
     """The user's edits and reading progress for one tool call.
 
-    The review continues where it was if the user leaves the dialog for the list of waiting calls and returns.
+    Both are kept while the user looks at the list of waiting calls instead of the dialog for this call.
 
     - `is_end_shown` is set once the user has scrolled the dialog to the end.
     - `is_fully_shown` is set once the user has read the arguments to the end in the full-screen viewer, which is
@@ -488,7 +488,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _await_edits(self, arguments: dict[str, Any] | None) -> None:
         """Ignore all keys until `apply_edits` has run; *arguments* are not used here.
 
-        Without this, a key could approve the arguments as they were before the edit.
+        A key that was handled earlier could approve the arguments as they were before the edit.
         """
         del arguments
         self.guard.hide()

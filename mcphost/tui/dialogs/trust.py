@@ -82,8 +82,8 @@ def _count_more(more: int) -> str:
 class _TrustDialog(Dialog[TrustVerdict]):
     """Base class for dialogs that ask whether to trust a server or files; the `v` key opens the viewer.
 
-    If the dialog has no room for some of the text that the user would approve, the user must first read the text in the
-    viewer.
+    If the dialog has no room for some of the text that the user would approve, the user must read it in the viewer
+    before approving.
     """
 
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})

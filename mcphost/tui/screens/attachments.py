@@ -62,7 +62,7 @@ class Attachments:
 
         self._is_update_due = False
         self._sources: dict[tuple[str, str], tuple[str, str]] = {}
-        """The resource that was read for each attached one, which differ if a folder was read to attach its files.
+        """Maps each attached resource to the resource that was read to attach it, such as the folder that contains it.
 
         Keys and values are (server name, URI) pairs.
         """
@@ -95,9 +95,9 @@ class Attachments:
         return taken
 
     def handle_action(self, action: AttachmentAction, index: int) -> None:
-        """Perform *action* on the attachment at *index*: open, remove or refresh it.
+        """Open, remove or refresh the item at *index* in the list above the composer, depending on *action*.
 
-        Do nothing if the attachment no longer exists.
+        Do nothing if the list has no item at *index*.
         """
         contexts = self._host.conversation.page_contexts
         waiting = contexts.waiting

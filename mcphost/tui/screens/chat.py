@@ -329,7 +329,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
     # -- user input
 
     def submit(self, draft: Draft) -> None:
-        """Send the draft as a message, or run it as a command or tool call; if that fails, it stays in the composer.
+        """Send the draft as a message, or run it as a command or tool call; on failure, it stays in the composer.
 
         A built-in command or tool call runs only if the user typed all of its text. If all of the text was inserted,
         for example by pasting, the draft is sent as a message. If only a part of it was typed, the draft is neither run

@@ -133,8 +133,8 @@ class GrantsScreen(ListScreen):
     def _explain_inactive(self, one: ChangeAcceptance) -> str:
         """Return why later tool changes of a server are no longer accepted in advance, or "" if they are.
 
-        The reason is that the server's configuration has changed, or that the user's `mcp.json` no longer lists files
-        of the server to watch.
+        The reason is that the server's configuration has changed, or that the user's `mcp.json` no longer names files
+        of the server that mcphost watches for changes.
         """
         configs = [view.config for view in self.host.servers.views() if view.name == one.server]
         if not any(server_digest(config) == one.server_digest for config in configs):

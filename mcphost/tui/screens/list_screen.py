@@ -274,7 +274,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(EntryList).fit(limit if self.has_class("narrow") else None)
 
     def reload(self) -> None:
-        """Load the entries again and apply the search; the cursor follows its entry to the entry's new position.
+        """Load the entries again and apply the search; the cursor stays on its entry, wherever it is now listed.
 
         Do nothing if the screen was closed before it had opened completely.
         """

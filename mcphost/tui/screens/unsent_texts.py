@@ -157,9 +157,9 @@ class DraftSaver:
 
 
 UNKNOWN_TARGET = "unknown"
-"""The target of a server that is named in a draft saved by an earlier version of mcphost, without its target.
+"""Placeholder for the target (program or URL) of a server, for drafts that were saved without it by an older mcphost.
 
-It equals no real target, so that the draft's text is never attributed to the server that has this name now.
+It equals no real target, so that the draft's text is never attributed to the server that has the same name now.
 """
 RESTORED = N_("Your unsent text is in the message line again.")
 EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the conversation as it was.")
