@@ -42,7 +42,7 @@ _RESULT_TIMEOUT = 4 * 3_600.0
 class _PendingResult:
     """Outcome of a request that runs in the background: either `raw` or `error` is set before `done`.
 
-    The request is a tool call that creates a task, or tasks/result.
+    The request is either a tool call that creates a task, or tasks/result.
     """
 
     def __init__(self) -> None:
@@ -121,9 +121,9 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Return the context of the tool call related to a server's request, or *default* if there is none.
+        """Return the context of the tool call that a server's request belongs to, or *default* if it belongs to none.
 
-        *params* are the params of the request, which contain the id of the related task.
+        *params* are the params of the server's request. They belong to a tool call if they contain the id of its task.
         """
         task_id, known = read_related_task(params), self.registry.by_id
         with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):
@@ -211,7 +211,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Create a task with a lifetime of *limit* seconds; return the response. Cancelling this cancels the task."""
+        """Create a task with a lifetime of *limit* seconds; return the response. Cancellation also cancels the task."""
         # A task must be cancelled with tasks/cancel, not with a notification, so the response has to be awaited first.
         fetch, given_up, sent = _PendingResult(), False, False
 

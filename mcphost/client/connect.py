@@ -64,8 +64,9 @@ class NullEraStore:
 def endpoint_digest(server: ServerConfig) -> str:
     """Return a digest of the command, arguments, working directory and URL of a server.
 
-    The digest is stored, and anyone who can read it can test guesses of these values. They must therefore contain no
-    secrets: pass a server in which references to secrets are replaced with empty text (see `resolve_target`).
+    The digest is stored, and anyone who can read it can test guesses of these values. The values must therefore contain
+    no secrets: pass the result of `resolve_target`, which replaces references to secrets such as `${keyring:NAME}` with
+    empty text.
     """
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
@@ -292,7 +293,11 @@ class ClientSessionOpener:
 
 
 def _no_answer_error(server: str, connect_timeout: float, channel: Channel) -> RequestTimeout:
-    """Return the error of a server that did not answer in time; it quotes a line that is not a message."""
+    """Return the error to raise if a server did not respond within *connect_timeout* seconds.
+
+    If the server has printed output that is not an MCP message, the error message quotes its first line or says that it
+    is JSON over several lines.
+    """
     from mcphost.transport.multiplexer import Multiplexer
 
     lines = channel.malformed_lines if isinstance(channel, Multiplexer) else []
@@ -315,9 +320,9 @@ def _no_answer_error(server: str, connect_timeout: float, channel: Channel) -> R
 
 
 def _hint_of(server: ServerConfig, error: ConnectionLost) -> str:
-    """Return the hint for a connection that was lost before the session was open.
+    """Return the hint for the user about a connection that was lost before the session was open.
 
-    If an HTTP server may have received a request, the hint is that it may not be an MCP server.
+    If an HTTP server may have received a request, the hint says that the server may not be an MCP server.
     """
     return error.hint if server.is_stdio or isinstance(error, RequestNotSent) else _NO_MCP_HINT
 

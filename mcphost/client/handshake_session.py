@@ -248,11 +248,12 @@ class HandshakeSession:
             return await self._request_with_urls(call, deadline, on_notification, before_send)
 
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
-        """Ask postponed questions about the user's roots, and let the server request changed roots.
+        """Ask the user the postponed questions about roots, and wait for the server to request changed roots.
 
-        This is called before a client request is sent, because the request may depend on the roots. The wait for
-        pending roots/list requests is limited to one second. Raises RequestTimeout if the time that the user takes to
-        answer counts towards the time limit *deadline*, and exceeds it.
+        This is called before a client request is sent, because that request may depend on the roots. The wait for
+        roots/list requests from the server is limited to one second. *deadline* is the time limit of the client
+        request. If the user's time counts towards time limits, and the user takes longer than *deadline* to answer,
+        RequestTimeout is raised.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline

@@ -65,10 +65,12 @@ def allowed_error_code(code: int) -> int:
 class ServerRequestDispatcher:
     """Dispatcher that handles each request from a server in its own task.
 
-    Requests that the server cancels are not answered. *declared* contains the declared client capabilities; requests
-    that need other capabilities are refused, with one warning per method. *on_flood* is called if 1,000 requests are
-    pending, which means that the server does not read the responses. *pauses* suspends the deadlines of the client's
-    requests while the user answers a question.
+    Requests that the server cancels are not answered.
+
+    - *declared*: the declared client capabilities. Requests that need other capabilities are refused, with one warning
+      per method.
+    - *on_flood*: called if 1,000 requests are pending, which means that the server does not read the responses.
+    - *pauses*: suspends the deadlines of the client's requests while the user answers a question.
     """
 
     def __init__(

@@ -68,15 +68,15 @@ class InputHandler(Protocol):
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Return *reply* without data that must no longer be sent, such as roots that the user no longer shares."""
+        """Return *reply* without roots that the user no longer shares; other replies are returned unchanged."""
         ...
 
 
 class SessionInputHandler:
     """Handler of one session's input requests, which cancels open requests when the session ends.
 
-    Otherwise, the user could still agree to open a browser or to call a model, although the answer can no longer be
-    sent.
+    Without the cancellation, the user could still agree to open a browser or to call a model after the session has
+    ended, although the answer could no longer be sent.
     """
 
     def __init__(self, handler: RequestHandler, server: str) -> None:
@@ -104,7 +104,7 @@ class SessionInputHandler:
         )
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Remove roots from *reply* that the user no longer shares."""
+        """Return *reply* without roots that the user no longer shares; other replies are returned unchanged."""
         return self._handler.filter_reply(reply)
 
     def close(self) -> None:

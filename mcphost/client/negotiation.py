@@ -99,8 +99,8 @@ class Negotiation:
         If *is_era_fixed* is true, only revisions of the plan's era are tried; if *required* is given, only that
         revision is tried.
 
-        Raises UnsupportedRevision, RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError
-        if neither opening request succeeds over HTTP.
+        Raises StartupError if both `initialize` and `server/discover` fail over HTTP. Other failures raise
+        UnsupportedRevision, RequestRefused, MalformedMessage, ConnectionLost or SignInRequired.
         """
         self._required_revision = required
         if plan in SECOND_OPENING_DELAYS:
@@ -145,11 +145,12 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """Send `server/discover`; return None if `initialize` should be tried instead.
+        """Send `server/discover` with *revision*; return None if `initialize` should be tried instead.
 
-        None is returned if the server rejects the request, sends an unusable response or none within *timeout* seconds,
-        or if the only common revisions have a handshake. Raises UnsupportedRevision if client and server have no
-        revision in common, and RequestRefused if the error shows that the server is stateless but names no revisions.
+        The result is None if the server rejects the request, sends an invalid response, does not respond within
+        *timeout* seconds, or has only handshake revisions in common with the client. Raises UnsupportedRevision if
+        client and server have no revision in common. Raises RequestRefused if the error code is one that only stateless
+        servers send, but the error does not list the server's revisions.
         """
         self._channel.set_revision(revision)
         capabilities = capabilities_for(revision, self._handler.capabilities)
@@ -185,8 +186,9 @@ class Negotiation:
     async def initialize(self, offer: Revision | None = None) -> ServerFacts:
         """Send `initialize` with the revision *offer*, and return the facts that the server declared.
 
-        The caller must then send `notifications/initialized`. Raises RequestRefused, and UnsupportedRevision if
-        client and server have no revision in common.
+        By default, the latest handshake revision is offered, or the one that `run` requires. The caller must then send
+        `notifications/initialized`. Raises UnsupportedRevision if client and server have no revision in common, and
+        RequestRefused if the server rejects the request for another reason.
         """
         offer = offer or self._required_revision or LATEST_HANDSHAKE
         self._channel.set_revision(offer)
@@ -217,9 +219,9 @@ class Negotiation:
     async def _initialize_after_probe(self) -> ServerFacts:
         """Send `initialize` after the probe has failed, and return the facts that the server declared.
 
-        If `initialize` is rejected, and the probe failed because of a timeout, the probe is sent again: the server may
-        only have been slow to start. If no attempt succeeds, the error of `initialize` is raised or, if it is an HTTP
-        status, a StartupError that describes all attempts.
+        If `initialize` is rejected, and the probe had timed out, the probe is sent again, because the server may only
+        have been slow to start. If no attempt succeeds, the error of `initialize` is raised. If that error is an
+        HttpStatusError, a StartupError that describes all attempts is raised instead.
         """
         try:
             return await self.initialize()
@@ -312,9 +314,9 @@ class HedgedOpening:
     async def run(self, plan: NegotiationPlan) -> ServerFacts:
         """Send the opening requests in the order of *plan*, and return the facts that the server declared.
 
-        If neither request succeeds, the error of one of them is raised. If `server/discover` succeeds, but `initialize`
-        was also sent and has no valid response, the server's era is unknown, and ConnectionLost is raised, because
-        restarting the server may help.
+        If neither request succeeds, the error of `initialize` is raised or, if it was not sent, the error of
+        `server/discover`. If `server/discover` succeeds, but the server sends no valid response to `initialize`, the
+        server's era is unknown. Then, ConnectionLost is raised, because restarting the server may help.
         """
         is_handshake_first = plan == "handshake first"
         async with anyio.create_task_group() as group:
@@ -375,8 +377,9 @@ class HedgedOpening:
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
         """Wait until the server has read the first opening request, and then give it time to respond.
 
-        That time is *seconds* or, if this is longer, half of the time that the server took to read the request (at most
-        MAX_HEDGE_DELAY). Returns early if *answered* is set, which means that the first request has ended.
+        The time to respond is *seconds* or, if this is longer, half of the time that the server took to read the
+        request (at most MAX_HEDGE_DELAY). Returns early if *answered* is set, which means that the first request has
+        ended.
         """
         begun = anyio.current_time()
         await self._until_read(answered)

@@ -198,7 +198,7 @@ _UNREAD_HINT = "It has not read all that was sent to it: see its log, and restar
 
 
 def _make_unread_error(server: str, method: str, seconds: float) -> RequestTimeout:
-    """Return the error for a request that could not be written to the pipe before its deadline."""
+    """Return the error for a request that could not be written to the pipe within *seconds* seconds."""
     return RequestTimeout(
         f"The server {server!r} does not read its input: {method} waited {seconds:.0f} s and was not sent.",
         _UNREAD_HINT,
@@ -546,9 +546,9 @@ class InFlightRequest(PausableDeadline):
     def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
         """Pass a progress or log message on to the caller; return False if the notification was not handled.
 
-        It is not handled if it is of another kind, or if the caller does not want notifications. Progress extends the
-        deadline in either case. *now* is the event loop's time. A notification with invalid params is dropped, which
-        counts as handled.
+        Notifications of other kinds are not handled. If the caller wants no notifications, none are handled, but
+        progress still extends the deadline. *now* is the event loop's time. A notification with invalid params is
+        dropped, which counts as handled.
         """
         notification = parse_notification(message.method, message.params)
         if notification is None:

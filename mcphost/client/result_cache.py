@@ -55,7 +55,7 @@ class ChangeNotifications(WakeupFuture):
         self._uris = UriIndex(wanted.uris)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue *notice* if it reports a wanted change, and return whether it does.
+        """Queue *notice* if it reports a wanted change; return whether it reports one.
 
         If *is_forced* is true, every change counts as wanted. Notifications that report no change, such as log
         messages, are never queued.
@@ -173,11 +173,11 @@ class ResultCache:
     def put(
         self, call: ClientRequest[Any], result: Any, size: int, generation: int = 0, requester: str | None = None
     ) -> None:
-        """Store a result of *size* bytes, if the server declared how long it is valid.
+        """Store the *result* of *call*, which takes *size* bytes, if the server declared how long it is valid.
 
         Before sending the request, the caller must get *generation* from the method `generation` and *requester* from
-        the property `credential`. The result is not stored if the method was invalidated since then, or if the result
-        is private and the account has changed.
+        the property `credential`. The result is not stored if the cached results of this method have been invalidated
+        since then, or if the result is private and the account or its token has changed.
         """
         if (
             not isinstance(result, CacheableResult)

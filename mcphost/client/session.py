@@ -150,12 +150,12 @@ class ServerRequestContext(Struct, frozen=True):
     """The client request during which a server sent its own request, if known.
 
     - `method`: the method of the client request.
-    - `target`: the name of its tool, or the URI of its resource.
-    - `call_number`: its number, or 0 if it is unknown.
+    - `target`: the name of the tool that it calls, or the URI of the resource that it reads.
+    - `call_number`: the number of the client request, or 0 if the client request is unknown.
     - `revision`: the negotiated protocol revision.
     - `candidate_calls`: if `call_number` is 0, the numbers of the client requests that were running.
-    - `task_contexts`: the context variables of the asyncio tasks that sent these client requests. A server's request is
-      usually handled in another task.
+    - `task_contexts`: the context variables of the asyncio tasks that sent these client requests. The handler needs
+      them because it usually runs in another task.
     """
 
     method: str = ""
@@ -198,7 +198,10 @@ class RequestHandler(Protocol):
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Remove roots from *reply* that the user no longer shares. Called directly before sending; must not block."""
+        """Return *reply* without roots that the user no longer shares; other replies are returned unchanged.
+
+        The session calls this directly before sending the reply. Must not block.
+        """
         ...
 
     def on_request_cancelled(self, method: str) -> None:
@@ -209,7 +212,7 @@ class RequestHandler(Protocol):
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        """Handle the completion of the URL elicitation with this id; must not block.
+        """Handle the completion of the URL elicitation with the id *elicitation*; must not block.
 
         Unknown ids are ignored.
         """
@@ -298,8 +301,9 @@ class AccountManager(Protocol):
         """Let the user sign in again; the new tokens are used for later connections.
 
         If *account* is given, the tokens are stored under that account name, and the account is selected for this run
-        and later ones. Raises SignInRequired, ConfigError, or UsageError if the user cannot select that account, for
-        example because the configuration specifies another one.
+        and later ones. Raises SignInRequired if the sign-in fails, and ConfigError if a `${…}` reference in the
+        configuration cannot be expanded. Raises UsageError if the user cannot select *account*, for example because the
+        configuration specifies another account.
         """
         ...
 
@@ -349,11 +353,11 @@ class SessionOpener(Protocol):
 
         Leaving the context manager ends the connection and, for a local server, its process group. *responder* answers
         requests from the server. *prepare* is awaited before the first request to each new process or connection; if it
-        raises an error, the attempt ends.
+        raises an error, connecting fails with that error.
 
         Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision, or
-        ConfigError for a reference that cannot be expanded; each error names the server. If the connection is lost
-        later, `request` raises ConnectionLost, and `changes` ends; call `open` again to reconnect. The context manager
-        must be entered and left in the same task.
+        ConfigError for a `${…}` reference that cannot be expanded; each error names the server. If the connection is
+        lost later, `request` raises ConnectionLost, and `changes` ends; call `open` again to reconnect. The context
+        manager must be entered and left in the same task.
         """
         ...

@@ -51,7 +51,7 @@ class SessionRenewal:
         self._state_requests: dict[str, ClientRequest[Any]] = {}
 
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Call *send*; if the session has expired, renew it and call *send* once more.
+        """Call *send* and return its result; if it raises SessionExpired, renew the session and call *send* once more.
 
         Other errors raised by *send* propagate. Raises ConnectionLost if the renewal fails, or if the new session
         expires as well.
@@ -70,7 +70,8 @@ class SessionRenewal:
     async def wait_for_renewal(self) -> int:
         """Wait for a running renewal to finish, and return the new `generation`.
 
-        If the renewal was cancelled, it is repeated. Raises ConnectionLost if the renewal fails.
+        If the task that was renewing the session was cancelled, this renews the session itself. Raises ConnectionLost
+        if the renewal fails.
         """
         async with self._lock:
             generation, is_interrupted = self._generation, self._is_interrupted

@@ -189,11 +189,11 @@ class StatelessSession:
         deadline: float | None,
         on_notification: NotificationFn | None,
     ) -> tuple[R, bool]:
-        """Return the complete result of *call*, and whether the server requested input before sending it.
+        """Return the complete result of *call*, and whether the server requested input before it sent that result.
 
         *raw* is the server's first response. If it contains input requests, they are answered, and the request is sent
-        again with the answers. If it is a task, the task is polled until it ends. *send* sends the request with
-        additional params.
+        again with the answers. If it is a task, the task is polled until it ends. *send* sends the request of *call*
+        with additional params.
         """
         result = self._sender.decode_result(raw, call)
         if isinstance(call, ResumeTask):

@@ -228,9 +228,9 @@ class SubscriptionStream:
             self.previous.close()
 
     def resolve(self, error: ServerError | None = None) -> None:
-        """Record that the server has accepted the stream.
+        """Record that the server has accepted the stream or, if *error* is given, that the stream could not be opened.
 
-        If *error* is given, record instead that the stream could not be opened. Only the first call has an effect.
+        Only the first call has an effect.
         """
         if self.resolved.is_set():
             return
@@ -246,8 +246,8 @@ class SubscriptionStream:
     async def run(self) -> None:
         """Keep the stream open until it is closed or the server rejects it permanently.
 
-        Gives up after five consecutive attempts that the server has not acknowledged. Attempts that fail because the
-        connection is lost do not count.
+        Five consecutive attempts that the server does not acknowledge count as a permanent rejection. Attempts that
+        fail because the connection is lost do not count.
         """
         wait, vain = FIRST_DELAY, 0
         with self._scope:

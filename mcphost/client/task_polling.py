@@ -344,13 +344,13 @@ async def run_extension_task(
 ) -> Raw:
     """Poll a task of the tasks extension (SEP-2663) until it ends, and return its result as undecoded JSON.
 
-    *send* sends a request about the task, such as tasks/update. *handler* answers each input request of the
-    task once. *open_stream* opens a subscription to the state of the task; it is used only if the server's poll
-    interval is at least one second.
+    - *send*: sends a request about the task, such as tasks/update.
+    - *handler*: answers each input request of the task once.
+    - *open_stream*: opens a subscription to the state of the task; used only if the server's poll interval is at least
+      one second.
 
-    Raises RequestRefused if the task failed or was cancelled, and TooManyInputRounds if it requested too many
-    inputs. Errors raised while answering an input request, such as ConsentDenied, and by `TaskPoller.step`
-    propagate.
+    Raises RequestRefused if the task failed or was cancelled, and TooManyInputRounds if it requested too many inputs.
+    Errors of `TaskPoller.step`, and errors while answering an input request (such as ConsentDenied), propagate.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()

@@ -198,7 +198,7 @@ _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] 
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
     """Make `pause_call_deadlines` return the result of *pause_deadlines* in this task, during the `with` block.
 
-    That result is a context manager that pauses the deadlines of requests.
+    *pause_deadlines* returns a context manager that pauses the deadlines of requests.
     """
     token = _pause_deadlines.set(pause_deadlines)
     try:
@@ -229,15 +229,15 @@ class UserPauses:
         self._question_counts: Counter[int] = Counter()
 
     def is_asking_user(self, call_number: int) -> bool:
-        """Return whether the user is being asked a question that belongs, or may belong, to this request."""
+        """Return whether the user is being asked a question that belongs, or may belong, to request *call_number*."""
         return self._question_counts[call_number] > 0 or self._question_counts[0] > 0
 
     @contextmanager
     def pause_for_user(self, call_number: int) -> Generator[None]:
-        """Pause the deadline of a request during the `with` block, in which the user is asked a question.
+        """Pause the deadline of request *call_number* during the `with` block, in which the user is asked a question.
 
-        If *call_number* is 0, it is unknown which request the question belongs to, and the deadlines of all running
-        requests are paused.
+        If *call_number* is 0, it is unknown which request the question belongs to; the deadlines of all running
+        requests are then paused.
         """
         loop = asyncio.get_running_loop()
         numbers = (call_number,) if call_number else tuple(self._deadlines)
