@@ -1,4 +1,4 @@
-"""Execution of requests that must not be lost when their task is cancelled, such as token requests."""
+"""Execution of requests whose responses must not be lost when the caller is cancelled, such as token requests."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -7,7 +7,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 GRACE_SECONDS = 3.0
-"""Time for such a request after a cancellation; an endpoint that does not respond must not delay the exit longer."""
+"""Seconds that a request may still run after its caller was cancelled, so that it cannot delay the exit for longer."""
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ async def finish_despite_cancellation(work: Callable[[], Awaitable[T]]) -> T:
     """Await *work* and return its result, or raise its exception.
 
     If the caller is cancelled, *work* continues for up to GRACE_SECONDS. If it ends in that time, its result is
-    returned, and the caller is cancelled at its next await. Otherwise, *work* is cancelled too.
+    returned, and the caller is cancelled at its next await. If the time runs out, *work* is cancelled too.
     """
     results: list[T] = []
     errors: list[Exception] = []

@@ -114,8 +114,8 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 def _check_resource(grant: ClientGrant, resource: str) -> None:
     """Raise UntrustedMetadata if *resource* is neither the server's URL nor the configured resource.
 
-    A token for a wider resource is also valid for other servers on the same host. An interactive sign-in warns the
-    user of this, which is not possible here.
+    A token for a wider resource is also valid for other servers on the same host. An interactive sign-in warns the user
+    of this; here, there is no user to warn.
     """
     accepted = {canonical_url(url).rstrip("/") for url in (grant.target.url, grant.resource) if url}
     if canonical_url(resource).rstrip("/") not in accepted:

@@ -151,14 +151,13 @@ async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -
 
 
 def _check_endpoint_query(endpoint: str) -> None:
-    """Raise UntrustedMetadata if the URL *endpoint* already contains a parameter that mcphost adds.
+    """Raise UntrustedMetadata if the query of *endpoint* already contains a parameter that mcphost adds.
 
-    *endpoint* is the authorization endpoint. No parameter may occur more than once (RFC 6749, section 3.1): a
-    server could use either value, and a second `redirect_uri` could send the authorization code to another
-    address.
+    *endpoint* is the URL of the authorization endpoint. No parameter may occur more than once (RFC 6749, section 3.1):
+    a server could use either value, and a second `redirect_uri` could send the authorization code to another address.
 
-    The error is also raised if a server might confuse the name of a parameter with one that mcphost adds, or if
-    a name contains control characters, brackets or percent signs.
+    The error is also raised for parameter names that some servers might treat as a name that mcphost adds, and for
+    names with control characters, brackets or percent signs.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]

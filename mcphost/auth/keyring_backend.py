@@ -26,7 +26,7 @@ SERVICE_NAME = "mcphost"
 CALL_TIMEOUT = 5.0
 """Time limit in seconds for one keyring operation; a locked keyring may be waiting for the user."""
 MAX_SECRET_LENGTH = 262_144
-"""Maximum characters of a secret: far more than any token has, and far fewer than would fill a keyring."""
+"""Maximum length of a secret in characters: far more than any token has, and far fewer than would fill a keyring."""
 
 ALLOWED_BACKENDS = {
     "keyring.backends.macOS": "macOS Keychain",
@@ -110,11 +110,12 @@ class KeyringBackend:
     On first use, a backend of the keyring library is selected in a thread, which takes 0.3 s.
 
     A lock file ensures that only one operation runs at a time across all mcphost processes of a login session.
-    Concurrent operations make gnome-keyring 42 lose its collection for a while, or crash and restart locked.
+    Concurrent operations can make gnome-keyring 42 lose access to its secrets for some time, or crash and restart
+    locked.
 
     An operation that fails immediately is retried, unless the previous operation failed despite its retries. If an
     operation takes longer than *timeout* seconds, for example because the keyring is locked, further operations fail
-    immediately until it ends. Once the user has unlocked the keyring, it can be used again.
+    immediately until that operation ends, for example because the user has unlocked the keyring.
     """
 
     def __init__(self, find_backend: Callable[[], Any] | None = None, timeout: float = CALL_TIMEOUT) -> None:
@@ -274,7 +275,7 @@ class KeyringBackend:
 
 
 _PartsHeader = tuple[str, int, str]
-"""The id and the number of the parts, and the digest of the secret."""
+"""An id that is part of the names of the entries, the number of entries, and the digest of the secret."""
 
 
 def _parse_parts_header(stored: str | None) -> _PartsHeader | None:

@@ -20,7 +20,7 @@ class RequestRejected(Exception):
 
 
 class BrowserRequest(NamedTuple):
-    """A request of a browser; the names of `headers` are in lower case, and none of them is repeated."""
+    """A request from a browser; the names in `headers` are in lower case, and each occurs only once."""
 
     method: str
     path: str

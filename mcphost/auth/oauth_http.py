@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT = 10.0
 MAX_BODY_BYTES = 1024 * 1024
 MAX_LOGGED_BODY = 64 * 1024
-"""Maximum size of a response whose parameters are named in the log."""
+"""Maximum size in bytes of a response body whose parameters are named in the log."""
 MAX_REDIRECTS = 3
 _MAX_CAUSES = 10
 _OWN_HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "mcphost"}

@@ -218,9 +218,9 @@ class OAuthProvider:
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in after a request was rejected with *refusal*, a 401 or 403 response.
 
-        The caller can then send the request again. *attempt* is the number of times that the request has been
-        rejected, starting with 1. If the task that is signing in is cancelled, another task that is waiting for the
-        result starts a new sign-in. Raises SignInRequired, also if *attempt* exceeds a limit.
+        The caller can then send the request again. *attempt* is the number of times that the request has been rejected,
+        starting with 1. If the task that is signing in is cancelled, another task that is waiting for the result starts
+        a new sign-in. Raises SignInRequired if the sign-in fails, or if *attempt* exceeds a limit.
         """
         await self._sign_in(refusal, attempt, is_paused=False)
 
@@ -425,7 +425,8 @@ class OAuthProvider:
 
         If *use_device_code* is true, the user enters a code in a browser on any machine (RFC 8628). *scopes* are
         requested in addition to the scopes of the previous sign-in. If *must_keep* is true, the sign-in does not start
-        unless the tokens can be stored. Raises SignInRequired, or SignInNotRequired if the server needs no account.
+        unless the tokens can be stored. Raises SignInNotRequired if the server needs no account, and SignInRequired if
+        the sign-in fails.
         """
         if (joined := await self._join_running_sign_ins(scopes)) is not None:
             return joined
@@ -463,8 +464,8 @@ class OAuthProvider:
         """Delete the stored tokens and revoke them (RFC 7009).
 
         Returns the deleted tokens with their OAuth client (None if no tokens were stored), and whether the server
-        confirmed the revocation. Raises McpHostError if the stored tokens cannot be read, or if another process holds
-        their lock for too long; they are then kept.
+        confirmed the revocation. Raises McpHostError if the stored tokens cannot be read, or if another process locks
+        them for too long; in both cases, the stored tokens are kept and not revoked.
         """
         if self._client_grant is not None:
             erased, self.current_sign_in = self.current_sign_in, None

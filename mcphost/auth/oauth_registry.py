@@ -226,9 +226,9 @@ class OAuthRegistry:
     ) -> OAuthProvider:
         """Create a provider that can sign out of a stored account.
 
-        *server* is the configured server that has the account's server name, if any. Its settings are used only if its
-        URL and the account's have the same origin, because a project may have given this name to a different server.
-        *proxy_for* returns the proxy for a URL, or "" for none.
+        *server* is the configured server with the same name as the account's server, if any. It may be a different
+        server, so its settings are used only if its URL has the same origin as the account's URL. *proxy_for* returns
+        the proxy for a URL, or "" for none.
         """
         if server is not None and url_origin(resolve_target(server).url) != url_origin(account.url):
             server = None

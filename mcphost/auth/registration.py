@@ -59,7 +59,10 @@ class OAuthClient(Struct, frozen=True):
             register_server_secret(self.secret, self.issuer)
 
     def is_usable(self, now: float | None = None) -> bool:
-        """Return whether the client can still be used: it has no secret, or its secret has not expired."""
+        """Return whether the client can still be used: it has no secret, or its secret has not expired.
+
+        *now* is the time in seconds since 1970; by default, it is the current time.
+        """
         return not self.expires or self.expires - _EXPIRY_MARGIN > (time.time() if now is None else now)
 
     def can_request(self, scopes: tuple[str, ...]) -> bool:
@@ -102,7 +105,10 @@ def choose_authentication_method(
 def make_configured_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str
 ) -> OAuthClient:
-    """Create an OAuth client with the configured id and secret, which `expand_oauth` has registered for redaction."""
+    """Create an OAuth client with the configured id and secret.
+
+    The secret has already been registered for redaction by `expand_oauth`.
+    """
     return OAuthClient(issuer, client_id, secret, choose_authentication_method(document, has_secret=bool(secret)))
 
 

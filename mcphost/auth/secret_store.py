@@ -58,7 +58,7 @@ class SecretStorage:
       for another place when the keyring fails.
     - *interaction*: asks the user for a place or a passphrase; if it is None, the user is never asked.
     - *can_ask_place*: if this is False, the user is asked only for passphrases.
-    - *save_choice*: writes the place that the user chose to the configuration, and returns a message about it.
+    - *save_choice*: saves the user's choice of a place in the configuration, and returns a message about this.
     """
 
     def __init__(
@@ -101,14 +101,15 @@ class SecretStorage:
 
     @property
     def is_locked(self) -> bool:
-        """Whether secrets can be read only after the passphrase of the encrypted file is entered."""
+        """Whether the place in use is the encrypted file, and its passphrase has not been entered yet."""
         return self.place == "encrypted" and self.is_encrypted_file_locked
 
     @property
     def is_encrypted_file_locked(self) -> bool:
         """Whether the passphrase of the encrypted file has not been entered yet in this process.
 
-        It can contain secrets even if new secrets are stored in another `place`. False if storage in files is disabled.
+        The file can contain secrets even if new secrets are stored in another `place`. False if storage in files is
+        disabled.
         """
         return self._encrypted is not None and not self._encrypted.is_unlocked
 
@@ -135,9 +136,9 @@ class SecretStorage:
     async def ask_place(self, servers: tuple[str, ...], reason: str) -> None:
         """Ask the user, once per run, where to store tokens when the keyring cannot be used.
 
-        If the user chooses a file, `place` is that file afterwards; otherwise, `is_declined` is True. Never raises
-        McpHostError. If this call is cancelled before the user has chosen a place, it can be made again. A choice
-        takes effect even if the call is cancelled afterwards.
+        *servers* are the servers whose tokens need to be stored, and *reason* is the reason why the keyring cannot be
+        used. If the user chooses a file, `place` is that file afterwards; otherwise, `is_declined` is True. If this
+        call is cancelled before the user has chosen, the next call asks again. Never raises McpHostError.
         """
         async with self._question_lock:
             interaction, plain, encrypted = self._interaction, self._plain, self._encrypted
@@ -216,11 +217,11 @@ RESERVED_PREFIX = "sign-in-"
 
 
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
-    """Return the secret that `${keyring:NAME}` refers to, or None if there is none.
+    """Return the secret for a reference `${keyring:NAME}` with this *name*, or None if there is none.
 
-    The plain-text secrets file in *directory* is searched first, then *keyring*. mcphost's stored tokens and
-    OAuth clients are never returned, because a configuration file could send them to another server. Raises
-    McpHostError.
+    The plain-text secrets file in *directory* is searched first, then *keyring*. mcphost's stored tokens and OAuth
+    clients are never returned, because a configuration file could send them to another server. Raises McpHostError if
+    the file or the keyring cannot be read.
     """
     if name.startswith(RESERVED_PREFIX):
         return None
@@ -260,8 +261,8 @@ class NamedSecrets:
     async def get(self, name: str) -> str | None:
         """Return the secret, or None if there is none.
 
-        If secrets are stored in the keyring, the file is searched as well if the keyring does not contain the secret or
-        cannot be read. If they are stored in the file, the keyring is not read.
+        If secrets are stored in the file, only the file is read. If they are stored in the keyring, the file is read as
+        well when the keyring does not contain the secret or cannot be read.
         """
         if self._is_file:
             return await self._file.get(name)

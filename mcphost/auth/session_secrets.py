@@ -17,11 +17,12 @@ class SessionSecrets:
     """Store for named secrets.
 
     Secrets that cannot be stored are kept in memory until mcphost quits. A secret in memory takes precedence over a
-    stored secret with the same name. *open_storage* is called on first use and returns the backend: the keyring or
-    the file that the user chose.
+    stored secret with the same name. *open_storage* is called on first use and returns the backend: the keyring or the
+    file that the user chose.
 
-    `get`, `set` and `delete` raise McpHostError if the backend cannot be used. However, while any secret is in memory,
-    the user already knows about the problem, and `get` treats a backend that cannot be read as empty.
+    `get`, `set` and `delete` raise McpHostError if the backend cannot be used, with one exception: while any secret is
+    in memory, the user has already been warned that the storage does not work, and `get` treats a backend that cannot
+    be read as empty.
     """
 
     def __init__(self, open_storage: "Callable[[], SecretBackend]", place: str = "keyring") -> None:
@@ -33,7 +34,7 @@ class SessionSecrets:
         self._place = place
         self._in_memory: dict[str, str] = {}
         self.ask_file: Callable[[str, str], Awaitable[SecretBackend | None]] | None = None
-        """Asks the user whether to store secrets in a file, which it returns; receives the server and the reason."""
+        """Asks whether to store a server's secrets in a file, given a reason; returns the file's backend, or None."""
 
     @cached_property
     def _storage(self) -> "SecretBackend":

@@ -329,9 +329,9 @@ class TokenStore:
                     ) from error
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Ask for the passphrase if the account's tokens are stored in the encrypted file.
+        """Ask for the passphrase of the encrypted file if the account's tokens are stored in that file.
 
-        Return whether the file is now unlocked; False if the tokens are not in it.
+        Return whether the tokens are stored in the file and the file is now unlocked.
         """
         for entry in await self.accounts():
             if entry.identity == _identify(url, account) and entry.place == "encrypted":
@@ -424,7 +424,8 @@ class TokenStore:
     async def take_sign_in_turn(self, url: str, account: str = "") -> AsyncGenerator[bool]:
         """Let only one sign-in to an account run at a time in this process; yield whether another one was running.
 
-        If one was, its tokens may serve for this server, too, because servers with the same URL share their accounts.
+        If another sign-in was running, the caller may be able to use its tokens, because servers with the same URL
+        share their accounts.
         """
         turn = self._sign_in_turns.setdefault(_identify(url, account), anyio.Lock())
         has_waited = turn.locked()

@@ -311,12 +311,12 @@ class UrlPolicy:
                 )
 
     async def _get_allowed_scopes(self) -> set[AddressScope]:
-        """Return the allowed address scopes: public, and the MCP server's own scope if it can be trusted.
+        """Return the allowed address scopes: public and, if it can be trusted, the scope of the MCP server's address.
 
-        The server's operator controls the addresses that its name resolves to, and can change them between two lookups.
-        A name therefore allows private addresses only if every lookup so far has returned only private addresses, and
-        only the name `localhost` allows loopback addresses. An IP address in the URL allows its own scope. If
-        `allow_private` is true, private and loopback addresses are always allowed.
+        The server's operator controls the addresses that the server's name resolves to, and can change them between two
+        lookups. A name therefore allows private addresses only if every lookup so far has returned only private
+        addresses, and only the name `localhost` allows loopback addresses. An IP address in the URL allows its own
+        scope. If `allow_private` is true, private and loopback addresses are always allowed.
         """
         _, host, port = self._server_origin
         if not self._server_scopes:

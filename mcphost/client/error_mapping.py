@@ -38,7 +38,7 @@ _HINTS = {
 }
 _SERVER_REQUESTS = (Elicit.METHOD, CreateMessage.METHOD, ListRoots.METHOD)
 _NO_BACK_CHANNEL = re.compile(r"back-?channel|server-(?:initiated|to-client) request|cannot send", re.IGNORECASE)
-"""Words of a server that cannot send a request to its client; SDKs do not mark this error in another way."""
+"""Text in the error of a server that cannot send requests to its client; SDKs give this error no code of its own."""
 _INVALID_PARAMS_HINTS = {
     "tools/call": "There is no such tool, or its arguments are wrong.",
     "prompts/get": "There is no such prompt, or its arguments are wrong.",

@@ -156,7 +156,10 @@ class _ResourceMeta(WireStruct, frozen=True):
 
 
 def parse_page_origins(meta: bytes | Raw) -> PageOrigins:
-    """Return the origins in the `_meta` of a page; none if it is absent or invalid."""
+    """Return the origins declared in the `_meta` of a page, or an empty PageOrigins if it declares none.
+
+    An invalid `_meta` is treated as absent.
+    """
     found = decode_or_none(meta, _ResourceMeta)
     if found is None or found.ui is None or found.ui.csp is None:
         return PageOrigins()

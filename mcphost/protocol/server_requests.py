@@ -92,8 +92,8 @@ class ListRootsResult(WireStruct, frozen=True):
 class ServerRequestRejection(WireStruct, frozen=True):
     """Error that the client returns when it rejects a server's request.
 
-    Before revision 2026-07-28, it is sent as an error response; in that revision and later, it makes the client's
-    own request fail.
+    Before revision 2026-07-28, the error is sent as an error response. In that revision and later, it is not sent;
+    instead, the client request that led to the server's request fails.
     """
 
     message: str

@@ -44,8 +44,8 @@ MESSAGE_OVERHEAD = 500
 class BoundedQueue(WakeupFuture):
     """Bounded queue of messages; a single reader iterates over it.
 
-    After `close` is called, the iteration ends by raising the error that was passed to `close`. The queue costs half as
-    much per message as an anyio memory stream.
+    After `close` is called, the iteration ends by raising the error that was passed to `close`. Queuing and reading a
+    message costs half as much as with an anyio memory stream.
     """
 
     __slots__ = ("_bytes", "_error", "_items")
@@ -62,7 +62,10 @@ class BoundedQueue(WakeupFuture):
         return len(self._items) >= MAX_QUEUED
 
     def put(self, message: JsonRpcMessage) -> bool:
-        """Add a message; if the queue is full or would be too large, drop the message and return False."""
+        """Add a message and return True; drop the message and return False if it would exceed a limit of the queue.
+
+        There is a limit for the number of messages, and one for their total size. The first message may be of any size.
+        """
         size = message_size(message)
         # The first message is accepted regardless of its size.
         if len(self._items) >= MAX_QUEUED or (self._items and self._bytes + size > MAX_QUEUED_BYTES):

@@ -1,4 +1,4 @@
-"""Execution of hooks and package managers, which read and write one document through their standard streams.
+"""Execution of hooks and package managers, which communicate through standard input and output.
 
 When a program has exited, any remaining processes of its process group are ended.
 """
@@ -38,10 +38,10 @@ _CANNOT_OPEN = re.compile(r"can(?:'t|not) (?:open|find)|no such file|not a direc
 
 
 class HookRunner:
-    """Runner for the user's hooks and for other programs that exchange documents through standard streams.
+    """Runner for the user's hooks and other programs that exchange documents through standard streams.
 
-    Each process reads one document from standard input and may write one to standard output. It is ended at its
-    time limit, on cancellation, or when mcphost exits.
+    Each process reads one document from standard input and may write one to standard output. The process is ended at
+    its time limit, on cancellation, or when mcphost exits.
     """
 
     def __init__(self) -> None:

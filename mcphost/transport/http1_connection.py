@@ -51,7 +51,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         self._is_paused = False
         self.is_reused = False
         self.is_second_attempt = False
-        """Whether the request had been sent before, on a reused connection that the server had closed."""
+        """Whether the same request had already been sent on another connection, which the server had closed."""
         self.idle_since = 0.0
         self.is_keep_alive = True
         self.is_complete = False
@@ -95,7 +95,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Complete a response whose body lasts until the connection is closed; called by asyncio.
 
-        If another kind of response is expected or incomplete, `read_head` or `read_chunk` raises an error.
+        If any other response is expected or incomplete, this makes `read_head` or `read_chunk` raise an error.
         """
         self.is_keep_alive = False
         if self._is_in_body and self._framing == "close" and exc is None:

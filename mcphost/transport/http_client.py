@@ -289,10 +289,10 @@ class HttpClient:
     ) -> HttpResponse:
         """Send an HTTP request, follow redirects within the origin, and recover from 401 and 403 if possible.
 
-        *is_repeatable* is False if the server must not handle the request twice; it is then not sent again after the
-        connection is closed without a response. After a redirect, 401 or 403, any request is sent again, with the same
-        body and, after 401 and 403, new credentials. Raises RequestNotSent, ResponseInterrupted, Unauthorized,
-        SignInRequired or MalformedMessage.
+        If the connection is closed without a response, the request is sent again, unless *is_repeatable* is False
+        because the server must not handle the request twice. After a redirect, 401 or 403, any request is sent again,
+        with the same body and, after 401 and 403, new credentials. Raises RequestNotSent, ResponseInterrupted,
+        Unauthorized, SignInRequired or MalformedMessage.
         """
         recoveries = 0
         while True:

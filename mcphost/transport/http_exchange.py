@@ -106,8 +106,8 @@ class PostChannel(Protocol):
 class HttpExchange:
     """One request over HTTP: the context manager and iterator that `Channel.exchange` returns.
 
-    Leaving the block before the response arrives closes the stream and, in revisions before 2026-07-28, cancels the
-    request on the server.
+    Leaving the `async with` block before the response arrives closes the stream. In revisions before 2026-07-28, it
+    also sends a notification that cancels the request.
     """
 
     __slots__ = (
@@ -313,7 +313,7 @@ class HttpExchange:
 
 
 def refers_to_request(message: JsonRpcMessage) -> bool:
-    """Return whether a message from the server is a request, or cancels one."""
+    """Return whether a message from the server is a request, or a notification that cancels a request."""
     return isinstance(message, JsonRpcRequest) or (
         isinstance(message, JsonRpcNotification) and message.method == "notifications/cancelled"
     )

@@ -89,12 +89,12 @@ class Multiplexer:
     warnings about the server. The other arguments are functions of the transport:
 
     - *write* queues a line for writing, and must not block.
-    - *write_now* writes all queued lines and one more immediately. It is used for a long line, and for the request that
-      is expected to be the last of several concurrent ones.
+    - *write_now* immediately writes all queued lines and one more line. It is used for a long line, and for the request
+      that is expected to be the last of several concurrent ones.
     - *wait_writable* returns None if the pipe to the server has room, otherwise an awaitable that completes when it has
       room. A full pipe thus delays only the tasks that write to it.
     - *is_drained* returns whether the server has read everything that was written.
-    - *may_have_been_read* returns whether the server may have read some of it.
+    - *may_have_been_read* returns whether the server may have read something that was written.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class Multiplexer:
             self._dispatch(message)
 
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
-        """Drop the lines that cannot be messages if the server is sending a flood of lines.
+        """Drop lines that cannot be messages, but only while the server is sending a flood of lines.
 
         Handling a line costs more than sending it, so a flood would otherwise keep mcphost busy. If there is no flood,
         all lines are returned, so that problems in them are reported.

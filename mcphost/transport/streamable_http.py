@@ -423,7 +423,7 @@ class HttpChannel:
     def _count_malformed(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
         """Count a malformed message, warn the user about the first one, and return an empty list.
 
-        Raises MalformedMessage if there are more than 10,000.
+        Raises MalformedMessage if the server has sent more than 10,000 malformed messages.
         """
         if len(data) > 1000 or bytes(data).strip():
             self.malformed_count += 1
