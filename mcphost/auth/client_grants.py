@@ -56,9 +56,9 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
     """Fetch a token with *grant* and return it as a `StoredSignIn`, without storing it.
 
-    *challenge* is the authorization challenge of the server. Credentials are sent only to the configured issuer:
-    no user confirms where they are sent, so a server could otherwise name its own authorization server and receive
-    credentials that are intended for another issuer.
+    *challenge* is the authorization challenge of the server. Credentials are sent only to the configured issuer.
+    Because no user confirms where they are sent, a server could otherwise name an authorization server of its own, and
+    receive credentials that are intended for another issuer.
 
     Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes or ConfigError.
     """

@@ -186,7 +186,7 @@ def _authorization_url(
 ) -> str:
     """Return the authorization request as a URL for the browser. Raises UnsafeUrl.
 
-    *callback* has the redirect URI, and *attempt* has the PKCE challenge and the `state`.
+    The redirect URI is taken from *callback*; the PKCE challenge and the `state` are taken from *attempt*.
     """
     parameters = {
         "response_type": "code",

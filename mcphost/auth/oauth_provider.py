@@ -210,8 +210,8 @@ class OAuthProvider:
     async def sign_in_for_session(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in, like `sign_in`, for a request that an open session sends.
 
-        The server can cause such requests, for example by announcing changes. After a failed sign-in, the user is
-        therefore not asked again for some time; the same error is raised again instead (see SignInPause).
+        A server can cause a session to send requests, for example by announcing changes. After a failed sign-in, the
+        user is therefore not asked again for some time; instead, the same error is raised again (see SignInPause).
         """
         await self._sign_in(refusal, attempt, is_paused=True)
 
@@ -527,7 +527,8 @@ class OAuthProvider:
     async def _load_once(self) -> None:
         """Determine the account and load its stored tokens, unless this has already been done.
 
-        Other tasks wait for the first one; if it is cancelled, the next task starts again.
+        If several tasks call this, the first one loads the tokens, and the others wait. If the first task is cancelled,
+        the next one starts again.
         """
         if self._has_loaded:
             return

@@ -163,10 +163,10 @@ class OAuthRegistry:
         return revoked
 
     async def _clear_choice(self, url: str) -> None:
-        """Clear the account selection for the server at *url*, unless other accounts are stored for it.
+        """Clear the account selection for the server at *url*, so that the default account is used.
 
-        Without a selection, the default account is used. If other accounts are stored, the selection is kept,
-        because the server might otherwise be used with an account that the user did not select.
+        If other accounts are stored for the server, the selection is kept, because the server might otherwise be used
+        with an account that the user did not select.
         """
         if all(entry.url != hide_query(url) for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)

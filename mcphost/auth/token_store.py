@@ -198,7 +198,7 @@ class TokenStore:
                         await self._erase(entry.place, entry.entry_name)
 
     async def save_new(self, sign_in: StoredSignIn) -> None:
-        """Wait until a running refresh of the account's previous tokens has ended, then store new tokens like `save`.
+        """Store new tokens like `save`, after any running refresh of the account's previous tokens has ended.
 
         Without the wait, the refresh would overwrite the tokens of the new sign-in. Cannot be cancelled, and never
         raises.
@@ -217,8 +217,9 @@ class TokenStore:
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
         """Delete the tokens of an account and return them, or return None if none are stored.
 
-        If *only* is given, and the stored tokens differ from those in *only* or cannot be read, nothing is deleted. If
-        *only* is not given, and the stored tokens cannot be read, McpHostError is raised, and nothing is deleted.
+        If *only* is given, the tokens are deleted only if they are the same as those in *only*; if they differ or
+        cannot be read, None is returned. If *only* is not given, and the tokens cannot be read, McpHostError is raised,
+        and nothing is deleted.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -301,10 +302,10 @@ class TokenStore:
     async def prepare_storage(self, required_for: str = "") -> None:
         """Unlock or test the secret storage before a sign-in, so that no prompt interrupts the sign-in.
 
-        *required_for* is the name of a server whose tokens must not be lost when mcphost quits, or "". For such a
-        server, SignInRequired is raised if the storage cannot be used and the user cannot be asked for another place. A
-        keyring that only needs to be unlocked is accepted, and so is the place "session" (memory only), which the user
-        configured. No other errors are raised.
+        *required_for* is the name of a server whose tokens must be kept after mcphost quits, or "" if they need not be
+        kept. If it is given, SignInRequired is raised if the storage cannot be used and the user cannot be asked for
+        another place. However, a keyring that only needs to be unlocked is accepted, and so is the place "session"
+        (memory only), which the user configured. No other errors are raised.
 
         If the keyring fails this test, storing the tokens later makes only one attempt (see KeyringBackend).
         """

@@ -221,7 +221,7 @@ def canonical_url(url: str) -> str:
 
 
 def resource_covers(resource: str, url: str) -> bool:
-    """Return whether *resource* is the URL of the MCP server at *url*, its origin, or one of its parent paths."""
+    """Return whether *resource* is *url* itself, its origin, or a URL whose path is a parent of the path of *url*."""
     if url_origin(resource) != url_origin(url) or "#" in resource:
         return False
     parent, child = split_url(resource), split_url(url)

@@ -214,8 +214,7 @@ MAX_URL_ROUNDS = 3
 class UrlElicitation:
     """Handler of the error "URL elicitation required" (-32042) in response to one request (revision 2025-11-25).
 
-    The user is asked to visit the URLs in the error, after which the caller sends the request again. This happens at
-    most three times.
+    The user is asked to visit the URLs in the error. The caller then sends the request again, at most three times.
     """
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: InputHandler) -> None:
@@ -232,8 +231,8 @@ class UrlElicitation:
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
         """Ask the user to visit the URLs in *error*, and return whether to repeat the client's request.
 
-        Returns False if *error* is another error or has no valid URLs, or if the request was already repeated three
-        times. Raises ConsentDenied if the user cancels or does not visit the URLs.
+        Returns False if *error* has another error code or no valid URLs, if the host rejects the question, or if the
+        request was already repeated three times. Raises ConsentDenied if the user cancels or does not visit the URLs.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
             return False

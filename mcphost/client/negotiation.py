@@ -295,7 +295,7 @@ class HedgedOpening:
     """Opening of a connection on a pipe with `server/discover` and `initialize`, in either order.
 
     The second request is sent only if the first has not succeeded after a delay. If both succeed, the result of
-    `initialize`, which is normally the second, is used: a server that supports both protocol eras (handshake before
+    `initialize` is used: it is normally sent second, and a server that supports both protocol eras (handshake before
     revision 2026-07-28, stateless since then) uses the era of the request that it read last.
     """
 
@@ -315,8 +315,8 @@ class HedgedOpening:
         """Send the opening requests in the order of *plan*, and return the facts that the server declared.
 
         If neither request succeeds, the error of `initialize` is raised or, if it was not sent, the error of
-        `server/discover`. If `server/discover` succeeds, but the server sends no valid response to `initialize`, the
-        server's era is unknown. Then, ConnectionLost is raised, because restarting the server may help.
+        `server/discover`. If `server/discover` succeeds, but `initialize` was also sent and received no valid response,
+        it is unknown which era the server uses. ConnectionLost is then raised, because restarting the server may help.
         """
         is_handshake_first = plan == "handshake first"
         async with anyio.create_task_group() as group:

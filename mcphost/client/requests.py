@@ -115,9 +115,9 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 class RetryPolicy:
     """Rules for retrying one request after a temporary error.
 
-    If the server is busy and says when to retry, any request is retried after that delay. *warn* receives a message
-    about each such delay, and *on_notification* receives progress notifications that count it down. After other
-    temporary errors, only list requests are retried, at most twice.
+    If the server is busy and states a delay (Retry-After), any request is retried after that delay. *warn* receives a
+    message about each of these delays, and *on_notification* receives progress notifications that count the seconds
+    down. After other temporary errors, only list requests are retried, at most twice.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class RetryPolicy:
 
         Safe to cancel. The delays that a busy server demands are limited to 60 seconds in total. If a request that
         opens a session would time out during the delay, *error* is raised immediately, because it tells the user more
-        than the timeout.
+        than the timeout error would.
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)

@@ -133,8 +133,8 @@ def no_credential() -> str:
 class ResultCache:
     """Cache for at most 1,000 results and 32 MiB; the oldest results are evicted first.
 
-    *credential* returns a digest of the current account's token. A private result is returned only if this digest is
-    the same as when the result was stored.
+    *credential* returns a digest of the current account's token. A private result is returned only if this digest has
+    not changed since the result was stored.
     """
 
     def __init__(self, credential: Callable[[], str] = no_credential) -> None:

@@ -429,8 +429,8 @@ class StatelessSession:
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
         """Return whether to accept a list change that did not arrive on a subscription stream.
 
-        FastMCP 4 sends such notifications. They are accepted only if no subscription covers the list; otherwise, they
-        must be ignored (basic/patterns/subscriptions).
+        FastMCP 4 sends list changes in this way. They are accepted only if no subscription covers the list; otherwise,
+        they must be ignored (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):
             return False

@@ -42,7 +42,8 @@ class HttpConnectionPool:
         """Create a pool; *proxy* is the URL of a proxy, or "" for none.
 
         - *ca_file*: a file of certificate authorities to trust in addition to the system's.
-        - *ca_digest*: the required SHA-256 of *ca_file* in hex, without which no connection is opened; "" for any.
+        - *ca_digest*: the SHA-256 in hex that *ca_file* must have, or "" for any. If it differs, no connection is
+          opened.
         - *addresses*: IP addresses of the host that the caller has checked. Direct connections are then made only to
           these, without another lookup of the host name. TLS still verifies the host name.
 

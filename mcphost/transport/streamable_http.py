@@ -303,8 +303,8 @@ class HttpChannel:
         """Return whether an error response means that the server no longer knows the session.
 
         The specification requires status 404. Common servers instead send 400 with the text "No valid session ID" or,
-        after a restart, "Server not initialized". Status 400 counts only if an earlier request in the session
-        succeeded, or if another session has been opened since.
+        after a restart, "Server not initialized". Status 400 counts only if an earlier request in *session* succeeded,
+        or if *session* is no longer the current session.
         """
         refusal = body[:4096].lower()
         is_named = (
