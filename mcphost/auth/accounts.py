@@ -113,8 +113,8 @@ def hide_query(url: str) -> str:
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
     """The OAuth endpoints and metadata URLs found at sign-in, stored for display only.
 
-    All values come from the MCP server and its authorization server. `resource_metadata` and `issuer_metadata` are the
-    URLs of their metadata documents, or "" if there is no such document.
+    All values come from the MCP server and its authorization server. `resource_metadata` is the URL of the MCP server's
+    metadata document, and `issuer_metadata` is that of the authorization server; each is "" if there is no document.
     """
 
     resource_metadata: str = ""
@@ -176,7 +176,7 @@ class Account(Struct, frozen=True, kw_only=True):
     def seconds_left(self, now: float | None = None) -> float:
         """Return the seconds until the access token expires: negative if it has expired, infinity if unknown.
 
-        *now* is the wall-clock time in seconds since 1970. It is ignored if `monotonic_expiry` is known.
+        *now* is the wall-clock time in seconds since 1970; it is ignored if `monotonic_expiry` is known.
         """
         if not self.expires:
             return math.inf

@@ -15,8 +15,8 @@ T = TypeVar("T")
 async def finish_despite_cancellation(work: Callable[[], Awaitable[T]]) -> T:
     """Await *work* and return its result, or raise its exception.
 
-    If the caller is cancelled, *work* continues for up to GRACE_SECONDS. If it ends in that time, its result is
-    returned, and the caller is cancelled at its next await. If the time runs out, *work* is cancelled too.
+    If the caller is cancelled, *work* continues for up to GRACE_SECONDS. If *work* ends in that time, its result is
+    returned, and the caller is cancelled at its next await. If *work* does not end in that time, it is cancelled too.
     """
     results: list[T] = []
     errors: list[Exception] = []

@@ -153,8 +153,8 @@ async def poll_token(
 async def run_device_flow(context: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
     """Sign in with a device code; return the tokens and the OAuth client.
 
-    Raises SignInMethodSwitched if the user switches to the browser. Otherwise, raises SignInFailed, UntrustedMetadata,
-    UnsafeUrl, EndpointUnreachable, RegistrationError or TokenError if the sign-in fails.
+    Raises SignInMethodSwitched if the user switches to the browser. If the sign-in fails, raises SignInFailed,
+    UntrustedMetadata, UnsafeUrl, EndpointUnreachable, RegistrationError or TokenError.
     """
     document, resource = request.metadata, request.resource.identifier
     context.report_step(SignInStep.CLIENT)

@@ -112,8 +112,8 @@ _RESERVED_PARAMETERS = frozenset(
 async def run_code_flow(context: SignInContext, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
     """Sign in through the browser; return the tokens and the OAuth client.
 
-    Raises SignInMethodSwitched if the user switches to a device code. Otherwise, raises SignInFailed,
-    UntrustedMetadata, UnsafeUrl, EndpointUnreachable, RegistrationError or TokenError if the sign-in fails.
+    Raises SignInMethodSwitched if the user switches to a device code. If the sign-in fails, raises SignInFailed,
+    UntrustedMetadata, UnsafeUrl, EndpointUnreachable, RegistrationError or TokenError.
     """
     document, issuer = request.metadata, request.issuer
     context.report_step(SignInStep.CLIENT)

@@ -143,8 +143,8 @@ class OAuthHttpClient:
     def _find_proxy(self, url: str) -> str:
         """Return the proxy for a URL that `check_url` accepts, or "" for none.
 
-        No proxy is used for http, because `check_url` accepts it only for this machine. Proxy settings do not always
-        recognize such a URL as local, for example with the host `localhost.`.
+        No proxy is used for http URLs, because `check_url` accepts them only for this machine. Proxy settings do not
+        always recognize such a URL as local, for example one with the host `localhost.`.
         """
         return "" if split_url(url).scheme == "http" else self._proxy_for(url)
 

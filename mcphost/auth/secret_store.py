@@ -239,9 +239,9 @@ async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) 
 class NamedSecrets:
     """Backend for the secrets of servers and models: the keyring, or the plain-text file in *directory*.
 
-    References such as `${keyring:NAME}` are looked up in both places (see `resolve_reference`). Storing or removing a
-    secret therefore also removes a copy that a previous configuration left in the other place. *warn* receives messages
-    about the file, and about copies that could not be removed.
+    References such as `${keyring:NAME}` are looked up in both the keyring and the file (see `resolve_reference`).
+    Storing or removing a secret in one of them therefore also removes a copy that an earlier configuration left in the
+    other. *warn* receives messages about the file, and about copies that could not be removed.
     """
 
     def __init__(

@@ -23,12 +23,12 @@ async def refresh_sign_in(
 ) -> StoredSignIn | None:
     """Refresh the tokens of *old*; return the new tokens, or None if the user must sign in again.
 
-    If another process has stored newer tokens that need no refresh, these are returned. *get_signer* returns the signer
-    for DPoP proofs, or None if the tokens are not bound to a key. If the old tokens were bound to a key and the new
-    ones are not, the new ones are rejected, and None is returned.
+    If another process has stored newer tokens that need no refresh, those newer tokens are returned. *get_signer*
+    returns the signer for DPoP proofs, or None if the tokens are not bound to a key. If the old tokens were bound to a
+    key and the new ones are not, the new ones are rejected, and None is returned.
 
-    Raises McpHostError if the authorization server cannot be reached, or if another process holds the lock for
-    too long.
+    Raises McpHostError if the authorization server cannot be reached, or if another process locks the tokens for too
+    long.
     """
     async with token_store.lock(old.url, old.account):
         stored = await token_store.load(old.url, old.account, reload=True)

@@ -142,8 +142,8 @@ class TokenStore:
         """Return the tokens for a server URL and account name, or None if none are stored.
 
         If *reload* is true, the storage is read again. If the storage cannot be read, the user is warned once, and the
-        tokens in memory are returned, with two exceptions. McpHostError is raised if *is_strict* is true. It is also
-        raised if *reload* is true and another process has stored newer tokens, because a refresh with the older token
+        tokens in memory are returned. In two cases, McpHostError is raised instead: if *is_strict* is true, or if
+        *reload* is true and another process has stored newer tokens. In the second case, a refresh with the older token
         in memory could revoke the tokens of both processes (RFC 9700, section 4.14.2).
         """
         for name in self._unsaved:

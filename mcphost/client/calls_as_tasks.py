@@ -123,7 +123,7 @@ class CoreTaskRunner:
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
         """Return the context of the tool call that a server's request belongs to, or *default* if it belongs to none.
 
-        *params* are the params of the server's request. They belong to a tool call if they contain the id of its task.
+        *params* are the params of the server's request, which can contain the id of the tool call's task.
         """
         task_id, known = read_related_task(params), self.registry.by_id
         with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):

@@ -86,8 +86,8 @@ def make_era_hint(server: str) -> str:
 def _hint_for_server_request(server: str, code: int, text: str, era: Era | None) -> str | None:
     """Return the hint for an error response that *server* sent because its own request to the client failed.
 
-    Such a response is recognized by *text*, which names the method of the failed request. Returns "" if it needs no
-    hint, and None for any other error response.
+    An error response of this kind is recognized by *text*, which names the method of the failed request. Returns "" if
+    *text* quotes mcphost's refusal of that request, which needs no hint. Returns None for any other error response.
     """
     name = next((name for name in _SERVER_REQUESTS if name in text), None)
     if name is None:

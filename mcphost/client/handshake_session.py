@@ -79,8 +79,8 @@ class Keepalive:
     ) -> None:
         """Create a keepalive; `run` starts it.
 
-        *interval* is in seconds. *renew* is called if the HTTP session has expired. It must open a new session or, if
-        that fails, abort the connection and raise ConnectionLost.
+        *interval* is in seconds. *renew* is called if a ping shows that the HTTP session has expired. *renew* must open
+        a new session or, if that fails, abort the connection and raise ConnectionLost.
         """
         self._sender = sender
         self._observer = observer

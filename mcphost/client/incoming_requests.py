@@ -238,8 +238,8 @@ class ServerRequestDispatcher:
     ) -> JsonRpcMessage:
         """Return the response from the host's handler, or an error response if the handler fails.
 
-        *request* is the JSON-RPC request, and *server_request* is its decoded content. *resolve_context* returns
-        the request's context. This raises no error unless it is cancelled.
+        *request* is the JSON-RPC request, and *server_request* is its decoded content. *resolve_context* returns the
+        context of the request. Raises no errors, except on cancellation.
         """
         context = await resolve_context()
         await anyio.lowlevel.checkpoint_if_cancelled()  # nothing is asked for a session that has ended

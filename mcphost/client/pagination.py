@@ -39,8 +39,8 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    The definitions from one server are similar: ten thousand of them are compressed to a thirtieth of their size. To
-    read an item, the block that contains it is decompressed. The last decompressed block is cached, so that an
+    The tool definitions from one server are similar: ten thousand of them are compressed to a thirtieth of their size.
+    To read an item, the block that contains it is decompressed. The last decompressed block is cached, so that an
     iteration over all items decompresses each block only once.
     """
 
@@ -114,10 +114,10 @@ class PackedJsonList(Sequence[bytes]):
 
 
 class LazySequence(Sequence[T]):
-    """Sequence that decodes an item from JSON whenever it is accessed.
+    """Sequence that decodes an item from JSON whenever the item is accessed.
 
-    Ten thousand decoded definitions would take twice as much memory as their JSON texts. *make* decodes one JSON text,
-    and must not raise an error.
+    This saves memory: ten thousand decoded tool definitions would take twice as much as their JSON texts. *make*
+    decodes one JSON text, and must not raise an error.
     """
 
     __slots__ = ("_make", "_texts")

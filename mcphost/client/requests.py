@@ -187,8 +187,8 @@ class SignInCallback(Protocol):
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
     """Call and await *before_send* unless it is None; see `Session.request`.
 
-    Errors that it raises propagate. *has_context_changed* is passed to *before_send*. It is True if, since the last
-    attempt, the user has signed in, a new session was opened, or the tools were listed again.
+    Errors raised by *before_send* propagate. *has_context_changed* is the argument of *before_send*: whether, since the
+    last attempt, the user has signed in, a new session was opened, or the tools were listed again.
     """
     if before_send is not None:
         await before_send(has_context_changed)

@@ -155,7 +155,7 @@ class ResultCache:
         return self._credential()
 
     def get(self, call: ClientRequest[Any]) -> Any:
-        """Return the cached result, or None if there is none or it has expired."""
+        """Return the cached result of *call*, or None if no result is cached or the cached one has expired."""
         for key in self._keys(call):
             entry = self._entries.get(key)
             if entry is not None and now() < entry.expires_at:

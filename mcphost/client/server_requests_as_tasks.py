@@ -152,8 +152,8 @@ class ServerTaskRunner:
     def is_task_request(self, request: JsonRpcRequest) -> bool:
         """Return whether the request must run as a task.
 
-        This is the case if the request contains the `task` parameter, and the client declared that it supports
-        tasks for this method.
+        It must if it contains the `task` parameter and the client declared that it supports tasks for the request's
+        method.
         """
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 

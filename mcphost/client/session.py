@@ -84,7 +84,8 @@ class Session(Protocol):
           to a maximum.
         - *on_notification*: receives progress and log messages about the request, and a TaskStatusNotification if the
           server runs a tool call as a task. It is called on the event loop and must not block.
-        - *before_send*: awaited directly before each attempt to send the request; may raise an error to prevent it.
+        - *before_send*: awaited directly before each attempt to send the request; may raise an error to prevent the
+          attempt.
 
         If the caller is cancelled, the server is notified. Raises UnsupportedCapability (nothing was sent),
         RequestRefused, RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds or ConsentDenied.
@@ -94,8 +95,8 @@ class Session(Protocol):
     def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
         """Iterate over notifications about the wanted changes until the connection ends.
 
-        This may be called only once per session. Changes that the server cannot announce are not reported. The observer
-        receives a warning for each resource that the server refuses to watch.
+        This may be called only once per session. Changes that the server cannot announce are not reported. The
+        SessionObserver receives a warning for each resource that the server refuses to watch.
         """
         ...
 
@@ -185,15 +186,15 @@ class RequestHandler(Protocol):
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
         """Return a context manager that the session keeps active while a client request runs; it must not block.
 
-        *context* describes the client request. This is used only for revisions before 2026-07-28.
+        *context* describes the client request. Sessions with revision 2026-07-28 or later do not call this method.
         """
         ...
 
     async def prepare(self, context: ServerRequestContext) -> bool:
         """Ask questions that were postponed until this client request, such as which folders to share as roots.
 
-        Return True if the client request may depend on the roots; the session then delays it, so that the server can
-        first request the changed roots. Must not raise errors.
+        Return True if the client request may depend on the roots; the session then delays the client request, so that
+        the server can first request the changed roots. Must not raise errors.
         """
         ...
 

@@ -306,8 +306,8 @@ class StatelessSession:
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
         """Record which arguments must also be sent as HTTP headers; remove tools with invalid annotations.
 
-        Returns the page without the removed tools. The observer receives one warning for each of the first 20 removed
-        tools, and a single warning with the number of the others. Yields after every 5 ms of work.
+        Returns *page* without the removed tools. The observer receives one warning for each of the first 20 removed
+        tools, and a single warning that states how many more were removed. Yields after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 

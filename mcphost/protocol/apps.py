@@ -173,8 +173,8 @@ def parse_page_origins(meta: bytes | Raw) -> PageOrigins:
 def _select_origins(values: object, left_out: list[str]) -> tuple[str, ...]:
     """Return the allowed origins in *values*; append all other values to *left_out*.
 
-    An allowed origin has the scheme https or wss, and a host of at least two labels. A value such as `https:` or
-    `https://localhost` would allow connections to any host or to this machine.
+    An allowed origin has the scheme https or wss, and a host of at least two labels. For example, `https:` is not
+    allowed because it stands for any host, and `https://localhost` because it stands for this machine.
     """
     kept: list[str] = []
     for value in cast("list[Any]", values) if isinstance(values, list) else ():

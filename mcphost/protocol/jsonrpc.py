@@ -150,7 +150,7 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
 
 
 def replace_invalid_utf8(line: bytes) -> Generator[None, None, bytes]:
-    """Replace invalid UTF-8 in a message with U+FFFD; return *line* unchanged if it is valid.
+    """Return *line*, a message, with invalid UTF-8 replaced by U+FFFD; if all of it is valid, return *line* itself.
 
     Raw JSON is sometimes passed on undecoded, so it must be valid UTF-8. Raises MalformedMessage if too much of the
     message is invalid. Yields every few milliseconds to let other tasks run.
@@ -179,7 +179,7 @@ def replace_invalid_utf8(line: bytes) -> Generator[None, None, bytes]:
 
 
 def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
-    """Replace lone surrogates in *line* with U+FFFD; return None if there are none.
+    """Return *line* with each lone surrogate replaced by U+FFFD, or None if there are no lone surrogates.
 
     Raises MalformedMessage if there are too many. Yields every few milliseconds to let other tasks run.
     """

@@ -57,9 +57,9 @@ class HookRunner:
     ) -> HookOutput:
         """Run *command* in *folder* with *document* as its standard input, and return its output.
 
-        The process is ended after *timeout* seconds, or on cancellation. Like an MCP server, it inherits only a few
-        harmless environment variables, to which *variables* are added. No errors are raised: failures such as a missing
-        program, a script that its interpreter cannot open, or a timeout are described in the output.
+        The process is ended after *timeout* seconds, or on cancellation. Like an MCP server, the process inherits only
+        a few harmless environment variables; *variables* are added to them. No errors are raised: failures such as a
+        missing program, a script that its interpreter cannot open, or a timeout are described in the output.
         """
         environment = build_environment(variables or {})
         process: Process | None = None

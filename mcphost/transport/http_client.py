@@ -206,7 +206,8 @@ class HttpResponse:
     def status_error(self, body: bytes, method: str) -> HttpStatusError:
         """Return the exception to raise for the error status of this response.
 
-        Its message quotes the beginning of *body*. *method* names the request that failed, such as a JSON-RPC method.
+        The exception's message quotes the beginning of *body*. *method* names the request that failed, such as a
+        JSON-RPC method.
         """
         shown = _quote_body(body)
         what = f"HTTP {self.status} ({self.content_type or 'no content type'})"

@@ -85,8 +85,8 @@ def _register_password(proxy: str) -> None:
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
     """Return the path of the executable for *command*.
 
-    PATH is taken from *environment*. Relative folders in PATH are relative to *folder*, the server's working
-    folder. Raises StartupError if there is no such executable or no such folder.
+    PATH is taken from *environment*. Relative folders in PATH are relative to *folder*, the server's working folder.
+    Raises StartupError if the executable or *folder* does not exist.
     """
     if folder and not os.path.isdir(folder):
         raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
