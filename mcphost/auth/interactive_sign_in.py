@@ -402,7 +402,7 @@ class InteractiveSignIn:
         """Store everything that a later token refresh needs, and return it.
 
         *discovery* is stored for display only. The caller must not await anything between receiving the tokens and
-        calling this method; otherwise, cancellation could lose them.
+        calling this method; otherwise, the tokens could be lost on cancellation.
         """
         self._sign_in_context.report_step(SignInStep.DONE)
         document, signer = request.metadata, self._sign_in_context.signer

@@ -80,10 +80,10 @@ class RegistrationError(SignInRequired):
 def choose_authentication_method(
     document: AuthorizationServerMetadata, *, has_secret: bool, registered_method: str = ""
 ) -> str:
-    """Choose how the client authenticates at the token endpoint.
+    """Choose how the client authenticates at the token endpoint; "none" if *has_secret* is false.
 
-    The result is *registered_method* if it can be used, or else the first method that both mcphost and the
-    server support. If the metadata does not list methods, the default is client_secret_basic (RFC 8414, section
+    The result is *registered_method* if it can be used, or else the first method that both mcphost and the server
+    support. If the metadata in *document* does not list methods, the default is client_secret_basic (RFC 8414, section
     2).
     """
     supported = document.token_endpoint_auth_methods_supported
@@ -115,7 +115,11 @@ def make_configured_client(
 def make_entered_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str, redirect_uri: str
 ) -> OAuthClient | None:
-    """Create an OAuth client with the id and secret that the user entered; return None if they are not valid."""
+    """Create an OAuth client with the id and secret that the user entered, and register the secret for redaction.
+
+    Returns None if the id is empty, or if the id or the secret is too long or contains characters other than visible
+    ASCII.
+    """
     client_id, secret = client_id.strip(), secret.strip()
     is_valid = all(
         len(text) <= _MAX_CLIENT_ID_LENGTH and all("!" <= char <= "~" for char in text) for text in (client_id, secret)

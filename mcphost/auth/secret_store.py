@@ -158,7 +158,7 @@ class SecretStorage:
                             await self._apply_choice(place)
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """Try to unlock the file; return "" on success, otherwise a message about the wrong *passphrase*."""
+        """Try to unlock the encrypted file with *passphrase*; return "" on success, otherwise an error message."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""

@@ -211,7 +211,7 @@ class TokenStore:
                 await self.save(sign_in)
 
     def storage_place(self, sign_in: StoredSignIn) -> str:
-        """Return the place where the tokens are stored; "session" means memory only."""
+        """Return the place where the tokens in *sign_in* are stored; "session" means memory only."""
         return self._place_by_entry.get(sign_in.entry_name, "session")
 
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
@@ -267,7 +267,7 @@ class TokenStore:
 
     # -- selection of an account
     async def other_accounts(self, url: str, account: str) -> tuple[str, ...]:
-        """Return the names of the other accounts that are signed in to the server."""
+        """Return the names of all accounts that are signed in to the server at *url*, except *account*."""
         url = hide_query(url)
         return tuple(
             sorted(entry.name for entry in await self.accounts() if entry.url == url and entry.account != account)
@@ -340,7 +340,7 @@ class TokenStore:
         return False
 
     async def find_locked_file(self, url: str, account: str = "") -> str:
-        """Return the path of the encrypted file if it is locked and contains the account's tokens, else ""."""
+        """Return the path of the encrypted file if it is locked and contains the account's tokens, otherwise ""."""
         if not self.storage.is_encrypted_file_locked:
             return ""
         stored = [entry for entry in await self.accounts() if entry.identity == _identify(url, account)]

@@ -213,7 +213,10 @@ async def request_tokens(
 
 
 def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
-    """Parse the tokens in a response. Raises TokenError, or EndpointUnreachable if the server is overloaded."""
+    """Parse the tokens in the response of the authorization server *issuer*, and register them for redaction.
+
+    Raises EndpointUnreachable if the authorization server is overloaded, and TokenError for any other invalid response.
+    """
     members = response.json_members()
     if response.is_busy:
         raise EndpointUnreachable(

@@ -110,7 +110,7 @@ def _is_well_formed_host(host: str, *, is_bracketed: bool) -> bool:
     """Return whether all programs interpret a host as the same name or address; *host* is in lower case.
 
     Forms such as `127.0.0.1.` or `%31.0.0.1` are rejected: the local resolver does not recognize them as addresses, but
-    a proxy may do so.
+    a proxy may do so. *is_bracketed* means that the host was enclosed in brackets, so that it must be an IPv6 address.
     """
     if is_bracketed:
         return _is_ip_address(host.partition("%")[0]) and ":" in host

@@ -86,7 +86,7 @@ class _Extensions(WireStruct, frozen=True, rename={"skills": EXTENSION}):
 
 
 def has_skills(capabilities: ServerCapabilities) -> bool:
-    """Return whether a server declares the skills extension."""
+    """Return whether *capabilities*, declared by a server, include the skills extension."""
     if EXTENSION.encode() not in bytes(capabilities.extensions):
         return False
     extensions = decode_or_none(capabilities.extensions, _Extensions)

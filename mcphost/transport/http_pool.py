@@ -245,9 +245,9 @@ class HttpConnectionPool:
         self._ssl_context = context
 
     def own_headers(self, body: bytes) -> tuple[tuple[str, str], ...]:
-        """Return the headers that `request` adds to the caller's headers, so that they can be logged.
+        """Return the headers that `request` adds to the caller's headers, so that the added headers can be logged.
 
-        They may contain credentials.
+        They may contain credentials, such as the password of a proxy.
         """
         own = [("host", self._authority)]
         if self._proxy is not None and self._scheme == "http" and self._proxy_authorization:

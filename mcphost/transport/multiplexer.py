@@ -320,7 +320,7 @@ class Multiplexer:
         self._unsolicited.close(error)
 
     def fail_exchange(self, request_id: RequestId, error: ServerError) -> None:
-        """End one exchange with an error; other exchanges continue."""
+        """End the exchange of the request with this id with *error*; other exchanges continue."""
         exchange = self._pending.pop(request_id, None)
         if exchange is not None:
             exchange.fail(error)

@@ -241,7 +241,7 @@ class HttpChannel:
                 await self._send_on_close("DELETE", b"")
 
     async def _send_on_close(self, verb: str, body: bytes) -> None:
-        """Send a final request, and ignore the response and all errors.
+        """Send a final request before the channel is closed, and ignore the response and all errors.
 
         For example, status 405 means that the server does not let clients end sessions.
         """
