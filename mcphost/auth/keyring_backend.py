@@ -114,8 +114,8 @@ class KeyringBackend:
     locked.
 
     An operation that fails immediately is retried, unless the previous operation failed despite its retries. If an
-    operation takes longer than *timeout* seconds, for example because the keyring is locked, further operations fail
-    immediately until that operation ends, for example because the user has unlocked the keyring.
+    operation takes longer than *timeout* seconds, usually because the keyring is locked, further operations fail
+    immediately until that operation ends, usually because the user has unlocked the keyring.
     """
 
     def __init__(self, find_backend: Callable[[], Any] | None = None, timeout: float = CALL_TIMEOUT) -> None:

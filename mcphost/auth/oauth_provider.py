@@ -493,9 +493,9 @@ class OAuthProvider:
     async def forget_client(self) -> bool:
         """Delete the OAuth client that the next sign-in to the server would use; that sign-in registers a new one.
 
-        Returns whether there was a client. Raises SignInRequired if the issuers cannot be discovered, and UsageError if
-        the client is also used for an account on another server. Without this check, a server could name any issuer in
-        its metadata, so that mcphost would delete the client of another server.
+        Returns whether there was a client. Raises SignInRequired if the issuers cannot be discovered. Raises UsageError
+        if the client is also used for an account on another server: a server could otherwise name the issuer of another
+        server in its metadata, so that mcphost would delete the client of that other server.
         """
         challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))

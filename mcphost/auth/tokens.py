@@ -99,7 +99,7 @@ class TokenSet(Struct, frozen=True):
     def needs_refresh(self) -> bool:
         """Return whether the token should be refreshed, because it has expired or will expire soon.
 
-        If the token's age is unknown, return True if there is a refresh token and the token can expire.
+        If the token's age is unknown, the result is True only if there is a refresh token and the token can expire.
         """
         if self.age == float("inf"):
             return bool(self.refresh and self.expires)

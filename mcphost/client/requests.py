@@ -49,9 +49,9 @@ MIN_INTERVAL = 0.1
 class ProgressThrottle:
     """Throttle that passes on at most ten progress notifications per second for one request.
 
-    The progress value must increase (basic/utilities/progress). A notification whose value does not increase is dropped
-    unless its message or total is new. In that case, it is passed on with the highest value so far, so that progress
-    bars never move backwards.
+    The progress value must increase (basic/utilities/progress). If the value of a notification does not increase, but
+    its message or total is new, the notification is passed on with the highest value so far, so that progress bars
+    never move backwards. Other notifications whose value does not increase are dropped.
     """
 
     __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")

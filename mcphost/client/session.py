@@ -206,7 +206,7 @@ class RequestHandler(Protocol):
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the server's cancellation of a request that it sent; *method* is the method of that request.
+        """Handle a notification in which the server cancels its own request; *method* is the method of that request.
 
         Must not block.
         """

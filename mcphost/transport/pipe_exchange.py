@@ -197,7 +197,7 @@ class PipeExchange:
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
         """Queue a message for the iterator; if *last* is True, the iteration ends after it.
 
-        If too many messages are queued, any message except the last is dropped.
+        If too many messages are queued, the message is dropped, unless *last* is True.
         """
         waiter, self._waiter = self._waiter, None
         if last:

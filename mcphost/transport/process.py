@@ -342,7 +342,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def write_now(self, line: bytes) -> None:
         """Write the queued lines and *line* without waiting for the next iteration of the event loop.
 
-        The delay would be a fifth of the duration of a request.
+        The wait would take a fifth of the duration of a request.
         """
         self._unsent_lines.append(line)
         self._flush()

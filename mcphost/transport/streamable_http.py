@@ -343,8 +343,8 @@ class HttpChannel:
     async def resume(self, last_id: str, session: str) -> HttpResponse | None:
         """Request the events of *session* that follow the event *last_id*, using GET.
 
-        Returns None if this is not possible: if another session has been opened, whose events may have the same ids, if
-        *last_id* cannot be sent in a header, or in protocol revision 2026-07-28 and later.
+        Returns None if another session has been opened (its events may have the same ids), if *last_id* cannot be sent
+        in a header, or in protocol revision 2026-07-28 and later.
         """
         if session not in ("", self._session_id):
             return None

@@ -212,8 +212,8 @@ _GROUP_LIMIT = 2**31
 class Watchdog:
     """Handle to the watchdog process, which starts with the first process group and exits with mcphost.
 
-    If *folder* is given, process groups are also recorded in a file in that folder. When the first group is recorded,
-    the groups left behind by earlier mcphost processes that were killed are ended.
+    If *folder* is given, process groups are also recorded in a file in that folder. After the first group has been
+    recorded, `stop_stale_groups` is called for the folder.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
