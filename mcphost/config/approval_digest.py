@@ -49,9 +49,9 @@ def with_file_digests(server: ServerConfig) -> ServerConfig:
 def load_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> None:
     """Make *context* trust the certificate authorities in the file at *path*.
 
-    The file is read only once. Unless *digest* is empty, the content must have that SHA-256 digest (hex). Raises
-    ConfigError if the file is unreadable or has another digest, and ssl.SSLError or ValueError if it contains no valid
-    certificates.
+    Unless *digest* is empty, it is the SHA-256 (hex) that the content must have. The file is read only once, so the
+    certificates that are loaded are those that were checked. Raises ConfigError if the file is unreadable or has
+    another digest, and ssl.SSLError or ValueError if it contains no valid certificates.
     """
     content = _read_ca_file(path)
     if digest and hashlib.sha256(content).hexdigest() != digest:
@@ -159,9 +159,9 @@ def ca_content_digest(server: ServerConfig) -> str:
 def mask_value(server: ServerConfig, name: str, text: str, is_secret: bool, *, section: str = "") -> str:
     """Return *text*, the value of the setting *name*, with secrets masked.
 
-    If *is_secret* is set, everything except references is masked. *section* is "env" for an environment
-    variable, "headers" for a header, and "" for any other setting. A variable or header is not masked if it
-    still has the value that the server's publisher wrote.
+    If *is_secret* is set, everything except `${…}` references is masked; otherwise, only probable secrets are.
+    *section* is "env" for an environment variable, "headers" for a header, and "" for any other setting. A
+    variable or header is not masked if it still has the value that the server's publisher wrote.
     """
     if section and server.published.has(section, name, text):
         return text
@@ -183,13 +183,13 @@ def count_hidden(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, section: str = "", is_secret: bool = False
 ) -> list[str]:
-    """Return what the approval digest covers of a setting's value: a kind and a text.
+    """Return the form in which a setting's value is included in the approval digest: a kind and a text.
 
     The kind and the text are one of these:
 
     - "value" and the plain value, if nothing in it is masked
-    - "fingerprint" and a digest of the value, if it is partly masked and the server is a project's
-    - "hidden" and the masked value, for any other server
+    - "fingerprint" and a digest of the value, if any of it is masked and the server is a project's
+    - "hidden" and the masked value, if any of it is masked and the server is not a project's
 
     *hidden_count* is the result of `count_hidden`. For the other parameters, see `mask_value`.
     """
@@ -204,9 +204,10 @@ def _bound_value(
 
 
 def has_settings_of(server: ServerConfig, planned: ServerConfig) -> bool:
-    """Return whether a server, as loaded, has the program or URL, environment, headers and sign-in that were planned.
+    """Return whether *server* has the same program or URL, environment, headers and sign-in settings as *planned*.
 
-    Other settings, such as restrictions, are not compared, because they can come from other files.
+    *server* was loaded from the configuration files. Other settings, such as restrictions, are not compared, because
+    they can come from another file than the server's entry.
     """
     fields = ("command", "args", "cwd", "env", "env_file", "startup_folder", "url", "transport", "headers", "oauth",
               "ca_file")  # fmt: skip

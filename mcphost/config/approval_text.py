@@ -89,7 +89,7 @@ def _add_fingerprint(name: str, text: str, shown: str, count: int) -> str:
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
-    """Return one line with the current value of each `${…}` reference that the approval covers with its value."""
+    """Return one line per `${…}` reference whose current value the approval covers, with this value."""
     return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
 
 
@@ -232,8 +232,8 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
     Removed lines start with "- ", added lines with "+ ", and unchanged lines with two spaces. To bound the time,
     the diff is coarser for long texts: with more than MAX_COMPARED_LINES lines in total, all lines are listed as
-    removed and added. If a comparison takes too long, this applies to the lines between the first and the last
-    difference.
+    removed and added. If a shorter comparison takes too long, all lines between the first and the last difference
+    are listed as removed and added.
     """
     from mcphost.bounded_diff import compare_lines  # needed only when something has changed
 
@@ -252,8 +252,8 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 def _quote_variable(name: str) -> str:
     """Quote a variable's name as `_quote` does.
 
-    The name "file" is always quoted. Otherwise, its line "environment file: …" could not be distinguished from the
-    line for `envFile`.
+    The name "file" is always quoted. Without quotes, the line for a variable of this name, "environment file: …", would
+    look like the line for `envFile`.
     """
     return f'"{name}"' if name == "file" else _quote(name)
 

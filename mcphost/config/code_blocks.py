@@ -39,8 +39,8 @@ def is_data(text: str) -> bool:
 def find_code_block(text: str) -> PastedText:
     """Return the Markdown code block in *text* that contains the server, or *text* itself if it has no code block.
 
-    Text outside of the block is dropped. Fences in a quoted argument of a command line do not begin a block. Raises
-    ConfigError if several blocks could contain the server.
+    Text outside of the block is dropped. A code fence in a quoted argument of a command line does not begin a block.
+    Raises ConfigError if several blocks could contain the server.
     """
     text = text.removeprefix(_BYTE_ORDER_MARK).strip()
     blocks = [] if _is_quoting_fences(text) else list(_split_code_blocks(text))
@@ -58,7 +58,7 @@ def find_code_block(text: str) -> PastedText:
 
 
 def _is_quoting_fences(text: str) -> bool:
-    """Return whether *text* is a command line with a quoted argument that contains its first fence."""
+    """Return whether *text* is a command line whose first code fence is inside a quoted argument."""
     first = _FENCE.search(text)
     if first is None:
         return False

@@ -59,8 +59,8 @@ class CommandArgument(Struct, frozen=True):
 class CustomCommand(Struct, frozen=True, kw_only=True):
     """A custom slash command with its prompt template.
 
-    - `name` begins with the folder of the file, if it is in a subfolder, as in `git:commit`.
-    - `text` is the whole file, because approvals cover all of it.
+    - `name` includes the subfolder of `commands` that contains the file, if any, as in `git:commit`.
+    - `text` is the whole file, including the front matter; the user approves this text.
     - `model` is the model to switch to, or "" to keep the current one.
     - `is_sent` means that the prompt is sent immediately instead of being placed in the input field.
     """
@@ -168,8 +168,8 @@ def _list_folder(folder: Path, bound: Path | None, on_problem: Callable[[str], N
 def _is_folder(path: Path, on_problem: Callable[[str], None]) -> bool:
     """Return whether a path is a folder; False if it does not exist or cannot be examined.
 
-    If it cannot be examined, for example because a search permission is missing, this is reported to *on_problem*.
-    For `*.md` files, it is not reported here but when the file is read.
+    If the path cannot be examined, for example because a search permission is missing, this is reported to
+    *on_problem*. A `*.md` file that cannot be examined is not reported here, but when it is read.
     """
     try:
         return S_ISDIR(path.stat().st_mode)
@@ -269,7 +269,7 @@ def _read_arguments(entries: Any, front_matter: str) -> tuple[CommandArgument, .
     """Parse `arguments` in the front matter, such as `[path, {name: focus, description: …, default: …}]`.
 
     *entries* is the parsed list, and *front_matter* is the text from which error messages take line numbers. Raises
-    MalformedMessage.
+    MalformedMessage if an argument is invalid, or if there are too many.
     """
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_ARGUMENTS:
         raise MalformedMessage(f'Its field "arguments" is not a list of at most {MAX_ARGUMENTS} arguments.')

@@ -130,8 +130,8 @@ MAX_COMMAND_LINE = 32_000
 def is_whole_command_line(command: str, has_arguments: bool) -> bool:
     """Return whether the "command" of an entry contains the program's arguments as well as the program.
 
-    Such a command would not be found. The result is False if the entry also has "args" (*has_arguments*), or if
-    *command* contains references or is the path of an existing file.
+    mcphost would not find a program with such a name. The result is False if the entry also has "args"
+    (*has_arguments*), or if *command* contains `${…}` references or is the path of an existing file.
     """
     has_space = " " in command.strip() and "${" not in command and not has_arguments
     return has_space and not os.path.exists(expand_home(command))

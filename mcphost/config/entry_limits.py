@@ -33,22 +33,26 @@ def without_transport_headers(
 
 
 def _count_references(entry: Any) -> int:
-    """Return an upper bound on the number of references in an entry, without parsing them."""
+    """Return an upper bound on the number of `${…}` references in a server's entry, without parsing them."""
     texts = entry_texts(cast("Mapping[str, Any]", entry)) if isinstance(entry, dict) else ()
     return sum(text.count("${") for text in texts)
 
 
 class ProjectBudget:
-    """Counter for the references and arguments of all servers in a file; a project's file has limits on the totals."""
+    """Counter for the `${…}` references and the arguments of all servers in a file.
+
+    In a project's file, both totals are limited.
+    """
 
     def __init__(self, source: Source) -> None:
         self._is_limited = source == "project"
         self._references = self._arguments = 0
 
     def count_references(self, entry: Any, location: str) -> int:
-        """Count the references in an entry before the entry is parsed, and return their number.
+        """Add the `${…}` references in an entry to the total, and return their number in this entry.
 
-        Raises ConfigError if this entry, or all entries of a project's file together, have too many references.
+        Call this before the entry is parsed; *location* names the file and the server. Raises ConfigError if this
+        entry, or all entries of a project's file together, have too many references.
         """
         count = _count_references(entry)
         if count > _MAX_REFERENCES:

@@ -1,4 +1,4 @@
-"""The entries with the same server name in the files of all scopes; mcphost uses the first one."""
+"""Entries for the same server name in the files of several scopes, of which mcphost uses only the first."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -29,7 +29,7 @@ class ScopedEntry(Struct, frozen=True):
 
 
 def find_scopes(name: str, config_dir: Path, folder: Path) -> tuple[ScopedEntry, ...]:
-    """Return the entries of the server *name*, in the order in which mcphost looks for them.
+    """Return the entries for the server *name*, at most one per scope; mcphost uses the first.
 
     Files that cannot be read are left out. *folder* is the folder in which mcphost was started.
     """
@@ -59,7 +59,10 @@ def load_scoped_server(entry: ScopedEntry, name: str, config_dir: Path, folder: 
 
 
 def load_other_entries(server: ServerConfig, config_dir: Path, folder: Path) -> tuple[ServerConfig, ...]:
-    """Return the servers with the same name in files other than that of *server*; leave out unreadable files."""
+    """Return the servers with the name of *server* in the files of other scopes.
+
+    Files that cannot be read are left out.
+    """
     entries = find_scopes(server.name, config_dir, folder)
     others = (entry for entry in entries if entry.path != server.file)
     return tuple(load_scoped_server(entry, server.name, config_dir, folder) for entry in others)

@@ -130,7 +130,8 @@ def parse_env_file(text: str, path: str) -> dict[str, str]:
     r"""Parse `NAME=value` lines in the same syntax as VS Code; return the values keyed by name.
 
     The syntax allows `export`, comments, quotes, and `\n` and `\r` in double quotes. If a name occurs more than once,
-    the last line counts. Nothing in a value is expanded. Raises ConfigError with the line number.
+    the last line counts. Nothing in a value is expanded. Raises ConfigError, which names *path* and the line, if a line
+    is invalid.
     """
     return dict(_parse_lines(text, path))
 

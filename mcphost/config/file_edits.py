@@ -89,8 +89,8 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
 def remove_abandoned_copies(path: Path) -> None:
     """Delete the temporary copies of the file at *path* that killed processes left behind while replacing it.
 
-    Every process must hold the same lock while it replaces this file, and so must the caller. Otherwise, a copy
-    that is still needed could be deleted. Raises nothing.
+    The caller must hold the lock that every process holds while it replaces this file. Otherwise, a copy that
+    another process still needs could be deleted. Copies that cannot be deleted are ignored.
     """
     start = f".{path.name}."
     with suppress(OSError), os.scandir(path.parent) as entries:
@@ -101,10 +101,10 @@ def remove_abandoned_copies(path: Path) -> None:
 
 
 def _lock_briefly(folder: int) -> None:
-    """Lock the open *folder* until it is closed.
+    """Lock a folder until its file descriptor, *folder*, is closed.
 
-    If another program holds the lock for more than a second, or if the file system has no locks, continue without
-    one.
+    If another program holds the lock for more than a second, or if the file system has no locks, return without a
+    lock.
     """
     deadline = time.monotonic() + _BRIEF_LOCK_TIMEOUT
     while True:

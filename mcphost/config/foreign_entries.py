@@ -32,8 +32,8 @@ _MAX_KEY_LENGTH = 60
 def drop_reserved_settings(name: str, entry: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a copy of an entry without the settings that only the user may decide, and sentences that name them.
 
-    These settings are `trustAnnotations`, `sampling`, `oauth.private`, `oauth.resource`, the origin of updates
-    (`registry`), and all unknown keys under `mcphost`. *name* is the server's name.
+    These settings are `trustAnnotations`, `sampling`, `oauth.private`, `oauth.resource`, the registry from which
+    updates come (`registry`), and all unknown keys under `mcphost`. *name* is the server's name.
     """
     own = entry.get(OWN_KEY)
     if not isinstance(own, dict):

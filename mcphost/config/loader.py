@@ -103,9 +103,10 @@ def load_config(
     first of several servers with the same name is used. Invalid parts are reported in `problems`.
 
     Raises ConfigError if `config.toml` is unreadable, or if it is invalid and may forbid tool calls or limit costs.
-    With *is_diagnosis*, the defaults are used instead, without a profile; no tool or model may then be called. With
-    *strict*, ConfigError is also raised if one of *files* is invalid or missing. Raises UsageError if `--profile`
-    or MCPHOST_PROFILE names an unknown profile.
+    With *is_diagnosis*, such a `config.toml` raises no error: the default settings are used, without a profile. As
+    its restrictions are then missing, the caller must not call a tool or a model. With *strict*, ConfigError is also
+    raised if one of *files* is invalid or missing. Raises UsageError if `--profile` or MCPHOST_PROFILE names an
+    unknown profile.
     """
     settings = directory / SETTINGS_FILE
     named = list(files)
@@ -183,7 +184,7 @@ def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str,
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:
-    """Return the first problem that makes a server unusable, or "" if there is none."""
+    """Return the first configuration problem that makes the server named *server* unusable, or "" if there is none."""
     return find_config_error(config.problems, f'server "{server}"')
 
 

@@ -51,7 +51,7 @@ class LockedPackage(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The registry from which a server was installed, and the server's name and version there."""
+    """The registry from which a server was installed, and the server's name and version in this registry."""
 
     url: _Text
     name: _Text
@@ -67,7 +67,7 @@ class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A tool in a lock file: the digest of its definition as canonical JSON, and the part shown to reviewers."""
+    """A tool in a lock file: `digest` covers its whole definition, and `definition` is the part shown to reviewers."""
 
     digest: _Digest
     definition: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults

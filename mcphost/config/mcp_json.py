@@ -181,9 +181,9 @@ class _ServerEntry:
     ) -> None:
         """Create a parser for one server's entry.
 
-        *source* is the kind of file that contains the entry. *definitions* are the inputs defined in the file,
-        keyed by id; None means that the entry contains no references. Raises ConfigError if the entry is not an
-        object.
+        *source* is the kind of file that contains the entry. *definitions* are the inputs (`${input:ID}`) defined
+        for the whole file, keyed by id; None means that the entry contains no `${…}` references at all. Raises
+        ConfigError if the entry is not an object.
         """
         self.name, self.file, self.on_problem = name, file, on_problem
         self.definitions = definitions or {}

@@ -243,9 +243,8 @@ def _fill_in(header: str, text: str, values: Mapping[str, str], syntax: Variable
     *header* is the header's name, *text* its value, and *values* maps the names of the variables to their values in
     the format of mcp.json. References to other variables are kept as text, because goose does not expand them.
 
-    A variable that contains a secret becomes `${env:NAME}` if the header's name does not suggest a secret.
-    Otherwise, the secret would stay in the entry, because only headers with suggestive names are moved to the
-    keyring.
+    If a variable contains a secret and the header's name does not suggest one, a reference `${env:NAME}` is inserted
+    instead of the secret. Secrets in such a header would not be recognized later and moved to the keyring.
     """
     parts: list[str] = []
     end = 0
@@ -276,7 +275,7 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
 def contains_servers(members: Mapping[str, Any]) -> bool:
     """Return whether *members* may map server names to entries.
 
-    Returns False if they have a command or a URL, because they are then the entry of a single server.
+    Returns False if *members* contain a command or a URL, because they are then the entry of a single server.
     """
     return not isinstance(members.get("command"), str | list) and not isinstance(members.get("url"), str)
 
@@ -358,7 +357,7 @@ def _stdio(command: str, args: list[str], env: dict[str, str], cwd: str, syntax:
 
 
 def _own_variables(env: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the variables in *env* that do not just pass on the user's variable of the same name."""
+    """Return the names of the variables that *env* sets, except those set to the user's variable of the same name."""
     return frozenset(name for name, value in env.items() if value not in (f"${{{name}}}", f"${{env:{name}}}"))
 
 

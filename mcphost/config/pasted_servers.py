@@ -130,8 +130,8 @@ def _name_entries(entries: list[Any], name: str = "") -> Iterator[tuple[str, dic
 def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str, Any]:
     """Convert *entry* to the format of mcp.json if it has another host's format.
 
-    *keys* is the path of keys to the entry in the pasted text. Raises ConfigError, which names the server
-    *entry_name*.
+    *keys* is the path of the section that contains the entry in the pasted text, such as ("mcp",), or () if there is
+    none. Raises ConfigError, which names the server *entry_name*, if the entry cannot be converted.
     """
     if not isinstance(entry, dict):
         raise ConfigError(f"{entry_name!r} is {describe_type(entry)}, not an object.", _HINT)
@@ -154,8 +154,9 @@ def _convert(entry_name: str, entry: object, keys: tuple[str, ...]) -> dict[str,
 def _is_remote_of_opencode(entry: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
     """Return whether an entry describes a remote server in the format of opencode.
 
-    Such an entry is recognized by its place in the text (*keys*). Without a place, it is recognized by a reference
-    in opencode's syntax: `{env:NAME}` instead of `${env:NAME}`.
+    *keys* is the path of the section that contains the entry, such as ("mcp",). If this is not a section of opencode,
+    the result is False. If there is no section (*keys* is empty), the result is True only if the entry contains a
+    reference in opencode's syntax: `{env:NAME}` instead of `${env:NAME}`.
     """
     if entry.get("type") != "remote":
         return False
@@ -165,7 +166,8 @@ def _is_remote_of_opencode(entry: Mapping[str, Any], keys: tuple[str, ...]) -> b
 def _convert_format(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
     """Return an entry converted to the format of mcp.json, or None if it needs no conversion.
 
-    The format of the entry is recognized by its members and by *keys*, the path of keys to the entry.
+    The format of the entry is recognized by its members and by *keys*, the path of the section that contains the
+    entry.
     """
     command = entry.get("command")
     if keys == _CODEX_KEYS:

@@ -47,6 +47,7 @@ def read_published(own: Mapping[str, Any]) -> PublishedValues:
 def without_keyring_names(text: str) -> str:
     """Return *text* with each reference to the keyring replaced by `${keyring:…}`, without the name.
 
-    Apply this to both of two texts before comparing them, because the names are chosen only when an entry is saved.
+    The names of keyring entries are chosen only when a server's entry is saved. Therefore, a text from before saving is
+    compared with a saved text without these names.
     """
     return _KEYRING.sub("${keyring:…}", text) if "${" in text else text
