@@ -51,7 +51,8 @@ def read_sign_in(entry: Mapping[str, Any], title: str) -> ForeignSignIn:
 def _read_client(members: Mapping[str, Any], client_id: str, title: str) -> tuple[dict[str, Any], str]:
     """Return the settings of a client that the user registered for the host *title*, and a sentence about them.
 
-    If *client_id* is a reference, the settings are empty, and the sentence says so.
+    If *client_id* is a reference to a variable, the settings are empty, and the sentence says that the client id was
+    left out.
     """
     if find_references(client_id) or "{env:" in client_id:
         return {}, "Its client id was left out: it is a reference, which mcphost fills in only in secrets."

@@ -21,9 +21,9 @@ _MAX_SHOWN = 200
 def find_path_warnings(server: ServerConfig, folder: Path) -> tuple[str, ...]:
     """Return warnings about relative paths in a server's command line that the server will not find.
 
-    A relative path is reported if it exists in *folder*, the current folder, but not in the folder in which the
-    server runs. "." and ".." are also reported if these folders differ. If the server's working directory does not
-    exist, only a warning about this is returned. Each warning says how to correct the entry. The result is empty if
+    A relative path is reported if it exists in *folder*, the current folder, but not in the server's working
+    directory. "." and ".." are also reported if *folder* is not the working directory. If the working directory does
+    not exist, only a warning about this is returned. Each warning says how to correct the entry. The result is empty if
     the working directory contains references.
     """
     if not server.is_stdio or server.cwd_has_references:

@@ -30,12 +30,13 @@ _FULL_COST_VALUES = 16
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     """Return *value* with each probable secret replaced by `[hidden]`; references are not masked.
 
-    *name* is the variable, header or option that has the value, or "" if it has no name. If it determines which
-    code or settings are loaded, nothing is masked, because the user must see such values. If it determines where
-    packages come from or where connections go, words are not masked merely because they look random.
+    *name* is the name of the variable, header or option that has the value, or "" if there is none. A variable that
+    determines which code or settings a program loads is not masked, because the user must see its value. In a
+    variable that determines where packages come from or where connections go, words are not masked merely because
+    they look random.
 
-    *is_foreign* means that the user did not write the value, for example because the entry was pasted. In that
-    case, a value that may be code is shown, except for credentials in URLs.
+    *is_foreign* means that the user did not write the value, for example because the entry was pasted. In such a
+    value, if it may be code, only the credentials in URLs are masked.
     """
     risk = classify_variable(name)
     # Every second part is a reference; the others are literal text.

@@ -55,7 +55,7 @@ def find_referenced_secrets(
 
 
 def may_refer_to_folder(folder: Path, files: Iterable[Path], planned: Mapping[Path, bytes] | None = None) -> bool:
-    """Return whether a text in one of the files contains the path of *folder*, or a file cannot be read.
+    """Return whether the path of *folder* occurs in one of the configuration files, or one of them cannot be read.
 
     See `find_referenced_secrets` for *files* and *planned*.
     """

@@ -104,9 +104,9 @@ def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_K
     The environment, headers, sign-in settings, arguments and URL are searched. Values written by the publisher of
     an installed server are not reported.
 
-    Pass *known* if the secrets of some variables and headers have already been found: it maps ("env" or "headers",
-    NAME) to the secrets in that value. These secrets are returned for the value without searching it. The arguments
-    and the URL are then not searched either.
+    Pass *known* if the secrets in some variables and headers have already been found: it maps ("env" or "headers",
+    NAME) to the secrets in the value of this variable or header, which are returned without searching the value. If
+    *known* is passed, the arguments and the URL are not searched.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -283,8 +283,8 @@ _KEY_BY_FIELD = {field: key for key, field in FIELD_BY_KEY.items()}
 def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
     """Return the references in a server's entry as tuples, such as ("header X", "${env:TOKEN}").
 
-    The first item of each tuple is the setting that contains the reference. If sign-in settings contain references,
-    tuples for `issuer` and `idpTokenEndpoint` follow, with the URLs to which these secrets are sent.
+    The first item of each tuple is the setting that contains the reference. If secret sign-in settings contain
+    references, tuples with the URLs in `issuer` and `idpTokenEndpoint` follow, to which these secrets are sent.
     """
     texts = [(place, text) for place, _, text in target_texts(server)]
     texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]

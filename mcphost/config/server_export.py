@@ -54,7 +54,7 @@ class ExportedNames:
 def export_entry(server: ServerConfig, entry: dict[str, Any], names: ExportedNames | None = None) -> dict[str, Any]:
     """Return a copy of *entry* in which secrets and references to the keyring are replaced by `${env:NAME}`.
 
-    Text that may or may not be a secret becomes `[secret]`. Inputs that the file defines for all of its servers are
+    Other text that may be a secret is replaced by `[secret]`. Inputs that the file defines for all of its servers are
     added to the entry if this server uses them. Pass the same *names* for all servers that are exported together.
     """
     names = names or ExportedNames()

@@ -149,7 +149,8 @@ def referenced_inputs(texts: Iterable[str]) -> tuple[str, ...]:
 def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, ids: Sequence[str]) -> list[ServerInput]:
     """Return the definitions of the inputs with the given *ids* for one server; ids without a definition are left out.
 
-    Each password gets the name of the keyring entry for this server's value (`keyring_entry`).
+    In each password input, `keyring_entry` is set to the name of the keyring entry for the value of this *server* in
+    the configuration *file*.
     """
     return [
         replace(one, keyring_entry=_keyring_entry(file, server, one.id)) if one.password else one

@@ -72,13 +72,13 @@ def apply_restrictions(
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
     """Copy the restrictions on the user's servers to a project's entries for the same servers.
 
-    *never* are rules that forbid tool calls, and *limits* the default sampling limits. Each project entry also gets
-    the required reviews of results, the disabled tools and the lower sampling limits of the user's servers that it
-    matches.
+    *never* are rules that forbid tool calls, and *limits* the default sampling limits. Returns the servers and the
+    rules, changed for each project's entry that is the same server as one of the user's:
 
-    Returns the servers, and the rules in *never* with two additions: each rule for a matching user's server is
-    repeated for the project's entry, and a rule about arguments copied from the user's server also applies to
-    arguments copied from the project's entry.
+    - The entry gets the required reviews of results, the disabled tools and the lower sampling limits of the user's
+      server.
+    - Each rule in *never* for the user's server is repeated for the entry.
+    - Each rule about arguments copied from the user's server also applies to arguments copied from the entry.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
@@ -162,8 +162,8 @@ def _may_be_same(one: ServerConfig, other: ServerConfig) -> bool:
 def target_digest(server: ServerConfig) -> str:
     """Return a digest of the program or URL of a server, to recognize it in a later run.
 
-    It stays the same if the version of a package, the environment or the query of the URL changes. Entries in the files
-    of different projects have different digests, because equal commands may start different programs there.
+    The digest stays the same if the version of a package, the environment or the query of the URL changes. Equal
+    commands in the files of different projects have different digests, because each may start another program.
     """
     target = _make_target(server)
     facts = [*target.address, "", *sorted(target.arguments)]

@@ -134,8 +134,8 @@ class _SecretsTable(Struct, frozen=True):
 def convert_settings(document: dict[str, Any], text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
     """Convert *document*, a parsed config.toml with the content *text*, to a HostConfig.
 
-    An invalid value is reported to *on_problem* and replaced with its default. Raises ConfigError only for a table that
-    limits costs or forbids calls.
+    An invalid value is reported to *on_problem* and replaced with its default. However, ConfigError is raised for an
+    error in a setting that limits costs or forbids calls, and for an invalid hook.
     """
     top = TomlTable(document, file, "", on_problem, text)
     top.refuse_similar(_RESTRICTING_TABLES, (*_GENERAL, *_TABLES))

@@ -89,7 +89,7 @@ def change_profile(path: Path, profile: Profile) -> None:
 
 
 def remove_profile(path: Path, name: str) -> None:
-    """Remove `[profiles.NAME]` from a config.toml, and `profile = "NAME"` if that selects it.
+    """Remove `[profiles.NAME]` from a config.toml, and also `profile = "NAME"` if that is set.
 
     If this fails, ConfigError is raised and the file is left unchanged.
     """

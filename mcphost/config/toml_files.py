@@ -132,8 +132,8 @@ class TomlTable:
     def report_unknown(self, known: Collection[str]) -> None:
         """Report each key that is not in *known*, along with the most similar known key, if any.
 
-        If the similar key is missing in the table, the user probably meant to set it. The problem is then reported
-        as one that affects the value of the similar key.
+        If the similar key is missing in the table, the user probably meant to set this key. The problem is then
+        reported as one that affects the value of the similar key.
         """
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
@@ -148,8 +148,8 @@ class TomlTable:
     def refuse_unknown(self, known: Collection[str]) -> None:
         """Raise ConfigError for the first key that is not in *known*.
 
-        Use this for tables in which the user sets limits or forbids calls, because a misspelt key there would have no
-        effect.
+        Use this for tables that set limits or forbid calls. If a misspelt key in such a table were ignored, the limit
+        or prohibition would have no effect.
         """
         for key in self.values:
             if key not in known:
@@ -158,8 +158,8 @@ class TomlTable:
     def refuse_similar(self, tables: Collection[str], known: Collection[str]) -> None:
         """Raise ConfigError for an unknown key that is probably a misspelt name of one of the *tables*.
 
-        This is the case if one of the *tables* is the most similar key in *known*. Pass tables that set limits or
-        forbid calls: under a misspelt name, they would have no effect.
+        A key is probably misspelt if the key in *known* that is most similar to it is one of the *tables*. Pass the
+        tables that set limits or forbid calls: under a misspelt name, such a table would have no effect.
         """
         for key in self.values:
             near = "" if key in known else find_similar(key, known)

@@ -103,7 +103,7 @@ def read_settings(env: str, headers: str, folder: str) -> TypedSettings:
 
 
 def resolve_folder(text: str) -> str:
-    """Return the absolute path of a folder that a user types; `~` and symbolic links are resolved."""
+    """Return the absolute path of a folder that the user typed; `~` and symbolic links are resolved."""
     return os.path.realpath(os.path.expanduser(text))
 
 
@@ -168,7 +168,7 @@ def is_command_line(text: str) -> bool:
 def _find_typed(text: str) -> PastedText:
     """Return the command line, URL or JSON in a text, without a shell prompt (`$ `) or Markdown code fences around it.
 
-    Raises ConfigError if the text has several code blocks that could contain it.
+    Raises ConfigError if several code blocks in the text could describe the server.
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         return PastedText(text.strip(), is_data(text.strip()))
@@ -179,7 +179,8 @@ def _find_typed(text: str) -> PastedText:
 def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:
     """Create an mcp.json entry from a URL, or from a program and its arguments.
 
-    *cwd* is the program's working directory if it is given. Raises UsageError for a URL without its scheme.
+    *cwd* is the program's working directory, None if the user did not give one. It is used only to check whether
+    *target* is an existing file. Raises UsageError if *target* is probably a URL without its scheme.
     """
     if len(target) == 1 and "://" in target[0]:
         return {"url": target[0]}
@@ -192,7 +193,7 @@ def make_entry(target: list[str], cwd: str | None = None) -> dict[str, Any]:
 
 
 def _guess_scheme(address: str) -> str:
-    """Return "http://" for an address of this machine, where servers rarely have a certificate, else "https://"."""
+    """Return "http://" for a loopback address, whose server rarely has a certificate, else "https://"."""
     try:
         is_loopback = is_loopback_host(split_url(f"http://{address}").hostname or "")
     except ValueError:

@@ -396,7 +396,8 @@ def may_have_secrets(source: str, key: str) -> bool:
 
     *source* is the kind of file that contains the entry, and *key* is the setting, such as `args[2]`. Secrets in
     arguments and URLs are less safe: other programs can see arguments, and servers and proxies log URLs. Some
-    servers accept a secret only there, so it is allowed in the user's own entries, but not in a project's file.
+    servers accept a secret only in an argument or the URL, so such references are allowed in the user's own
+    entries, but not in a project's file.
     """
     return source == "user" and (key == "url" or key.startswith("args["))
 
