@@ -89,7 +89,7 @@ class QuestionRateLimiter:
             raise
 
     def count_declined(self) -> None:
-        """Take a token for a question from a page that the user declined, so that it cannot ask again indefinitely."""
+        """Take a token, because the user declined a page's question; this limits how often the page can ask again."""
         self._tokens -= 1
 
     def _record_refusal(self, now: float) -> None:
@@ -311,13 +311,13 @@ class ServerRequestHandler:
 def _attributed(context: ServerRequestContext) -> Generator[None]:
     """Attribute questions and audit rows to the tool call during which a server sent a request.
 
-    The call determines the conversation, and the stopwatches to pause while a question is open.
+    The call determines the conversation, and which stopwatches are paused while a question is open.
 
-    Since revision 2026-07-28, a server's request is handled in the task of the call. In earlier revisions, it is
-    handled in a task that may have been started during an unrelated call. Therefore, `context.task_contexts` is
-    used instead of the current context: it contains a context for each call during which the server may have sent
-    the request. The stopwatches of all these calls are paused. The request is attributed to a conversation only if
-    all of them belong to it.
+    Since revision 2026-07-28, a server's request is handled in the task of the tool call. In earlier revisions, it is
+    handled in a task that may have been started during an unrelated call. Therefore, the call is not taken from the
+    current context but from `context.task_contexts`, which contains a context for each call during which the server
+    may have sent the request. The stopwatches of all these calls are paused. The request is attributed to a
+    conversation only if all these calls belong to the same one.
     """
     calls = [one.get(call_context) for one in context.task_contexts]
     conversations = {id(call.conversation) if call is not None else 0 for call in calls}

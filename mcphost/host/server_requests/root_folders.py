@@ -107,7 +107,7 @@ class KnownRoots(Struct, frozen=True):
     - `roots` is the list that was last sent to the server, None if none was sent.
     - `is_refused` means that the user's last answer was a refusal.
     - `is_approved` means that the same roots are sent again in this run without asking the user.
-    - `is_permanent` means that they are also sent without asking in later runs.
+    - `is_permanent` means that the same roots are also sent without asking in later runs.
     """
 
     roots: tuple[Root, ...] | None = None
@@ -303,7 +303,7 @@ class WaitingServer(Protocol):
 class FolderQuestions:
     """Queue of questions about sharing folders, which are asked one at a time.
 
-    When a question is asked, it also covers every other server that is waiting for a decision at this moment.
+    A question about one server also covers every other server that is waiting for a decision when it is asked.
     """
 
     def __init__(
@@ -327,7 +327,7 @@ class FolderQuestions:
     def register(self, server: WaitingServer) -> None:
         """Register a server.
 
-        If it is waiting when a question about another server is asked, the question also covers it.
+        If the server is waiting when a question about another server is asked, the question covers both.
         """
         self._servers.append(server)
 
@@ -335,8 +335,10 @@ class FolderQuestions:
         """Ask the user which folders to share with a server; return False if there is nothing to decide.
 
         The question also covers all other servers that are waiting. *why* is the reason shown for *server*. If the
-        caller is cancelled, the question is withdrawn; another waiting server may then ask it again. Raises
-        StoreError or ConsentDenied.
+        caller is cancelled, the question is withdrawn; another waiting server may then ask it again.
+
+        Raises StoreError if the list of folders cannot be read, and ConsentDenied if a decision cannot be recorded in
+        the audit log.
         """
         if await server.pending_request(why) is None:
             return False
@@ -384,7 +386,7 @@ def _server_verdict(verdict: "RootsVerdict", has_asked: bool, server: str) -> "R
     """Return the user's decision about one server, given the answer to a question that may cover several.
 
     A SharePerServer answer contains a decision for each server. Any other answer applies only to the server whose
-    request caused the question (*has_asked* is true); for the other servers, it means a refusal.
+    request caused the question (*has_asked* is true); sharing with the other servers is refused.
     """
     from mcphost.host.questions.questions import SharePerServer
 

@@ -1,7 +1,8 @@
 """Replies to one server's roots/list requests, with the folders that the user agreed to share.
 
 Before protocol version 2026-07-28, a server can request roots while none of its tool calls, resource reads or
-prompt requests is running. The user is then asked when the next of these begins.
+prompt requests is running. In this case, the user is asked before the next tool call, resource read or prompt
+request.
 """
 
 import math
@@ -148,17 +149,17 @@ class RootSharing:
         return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
-        """Discard the previous connection's open questions. Raises StoreError.
+        """Discard the previous connection's open questions.
 
-        If the frontend cannot ask the user, also find out whether stored answers allow sharing a folder
-        (`has_answers`).
+        If the frontend cannot ask the user, also set `has_answers` to whether earlier answers allow sharing a folder.
+        Raises StoreError if the list of folders cannot be read.
         """
         self._is_answer_pending = self._needs_relisting = self._has_ended = False
         if not self._can_ask:
             self.has_answers = bool((await self._inspect_folders()).approved)
 
     def end_connection(self) -> None:
-        """Forget the server's open requests, because its connection has ended; later questions then do not name it."""
+        """Record that the connection has ended; later questions about folders no longer cover this server."""
         self._has_ended = True
         self._is_ready = self._is_answer_pending = self._needs_relisting = False
 
@@ -179,9 +180,12 @@ class RootSharing:
         server sent its request.
 
         Before protocol version 2026-07-28, the user is asked only while a tool call, resource read or prompt
-        request is running. A request that arrives at any other time waits for the next of these; if some folders
-        are already approved, they are sent at once. The question is also asked if the waiting request has timed out
-        by then. Raises StoreError or ConsentDenied.
+        request is running. If the roots request arrives at any other time, the folders that are already approved
+        are sent at once; if there are none, the roots request waits. In both cases, the user is asked before the
+        next tool call, resource read or prompt request, even if the roots request has timed out.
+
+        Raises StoreError if the list of folders cannot be read, and ConsentDenied if the decision or the reply cannot
+        be recorded in the audit log.
         """
         context = context or ServerRequestContext()
         folders = await self._inspect_folders()
@@ -222,7 +226,7 @@ class RootSharing:
     async def _ask_user(self, why: str) -> bool:
         """Ask the user which folders to share; return False if nothing was asked.
 
-        Raises StoreError or ConsentDenied.
+        *why* is the reason shown with the question. Raises StoreError or ConsentDenied, as `FolderQuestions.ask` does.
         """
         if not self._can_ask:
             return False
@@ -233,10 +237,11 @@ class RootSharing:
             self._asking_count -= 1
 
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
-        """Return a reply with the approved folders; if they differ from the last reply, record this first.
+        """Return a reply with the approved folders, recorded in the audit log if it differs from the last reply.
 
-        *was_asked* means that the user was asked for this reply. The audit log then records the user's answer as
-        the reason, not an earlier decision.
+        *was_asked* means that the user was asked about this reply. The audit log then names the user's answer as the
+        reason for sending the folders; otherwise, it names an earlier decision. Raises ConsentDenied if the audit log
+        cannot record the reply.
         """
         reply = self._roots.filter_reply(
             ListRootsResult(
@@ -341,9 +346,9 @@ class RootSharing:
     async def prepare(self, why: str) -> bool:
         """Ask a deferred question about folders before a tool call, resource read or prompt request.
 
-        *why* is the reason shown with the question. If the server has cancelled its roots request in the meantime,
-        it is notified that the roots changed, and mcphost waits up to one second for a new request. Returns False
-        if there was nothing to do. Never raises.
+        *why* is the reason shown with the question. If the server has already cancelled its roots request, the server
+        is notified that the roots changed, and mcphost waits up to one second for a new request. Returns False if no
+        roots request was waiting for a decision. Never raises.
         """
         if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False
@@ -382,8 +387,8 @@ class RootSharing:
     async def pending_request(self, why: str) -> FolderRequest | None:
         """Return the request about which the user must be asked now, or None if there is nothing to ask.
 
-        There is nothing to ask if all folders are decided, or if the user refused the same folders in the last 60
-        seconds. *why* is the reason shown with the question. Raises StoreError.
+        There is nothing to ask if the user has decided about all folders, or refused the same folders in the last 60
+        seconds. *why* is the reason shown with the question. Raises StoreError if the list of folders cannot be read.
         """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)

@@ -87,7 +87,8 @@ class _SharedInspection:
 class Roots:
     """The folders that the user shares with servers in this run.
 
-    Edits of this list that another mcphost process stores take effect here when the folders are inspected again.
+    If another mcphost process stores an edit of this list, the edit takes effect in this process when the folders are
+    next inspected.
     """
 
     def __init__(
@@ -233,7 +234,7 @@ class Roots:
         records (see `audit_labels.SOURCE_LABELS`).
 
         Raises UsageError if the folder cannot be read or is already in the list, or if there are too many folders.
-        Raises StoreError or ConsentDenied if the edit cannot be stored or recorded.
+        Raises StoreError if the edit cannot be stored, and ConsentDenied if the audit log cannot record it.
         """
         _check_input(path, name or "")
         async with self._lock:

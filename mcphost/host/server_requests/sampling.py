@@ -299,7 +299,10 @@ class SamplingHandler:
 async def _parse_request(
     wire_request: CreateMessage, revision: Revision, issued_ids: Container[str]
 ) -> SamplingRequest:
-    """Validate and convert a server's request. Raises MalformedMessage."""
+    """Validate and convert a server's request. Raises MalformedMessage if it is invalid.
+
+    See `parse_sampling_request` for *issued_ids*.
+    """
     if wire_request.max_tokens < 1:
         raise MalformedMessage("The sampling request has no maxTokens.")
     if _measure_size(wire_request) > MAX_REQUEST:
@@ -314,7 +317,7 @@ def _measure_size(wire_request: CreateMessage) -> int:
 
 
 async def _convert_request(wire_request: CreateMessage, issued_ids: Container[str]) -> SamplingRequest:
-    """Convert a request, in a thread if it is long. Raises MalformedMessage."""
+    """Convert a request as `parse_sampling_request` does, in a thread if the request is long."""
 
     def convert() -> SamplingRequest:
         return parse_sampling_request(

@@ -246,8 +246,9 @@ class SamplingNesting:
     def depth(self, context: ServerRequestContext, answered_ids: frozenset[str]) -> int:
         """Return the nesting depth of a new sampling request; 1 means that it is not nested.
 
-        *answered_ids* are the tool calls whose results the request contains. If an open sampling request made these
-        calls, the new request continues it: it has the same depth, and the open request is closed.
+        *answered_ids* are the ids of the tool calls whose results the new request contains. If the reply to an open
+        sampling request contained one of these calls, the new request continues the open one: both have the same
+        depth, and the open request is closed.
         """
         calls = _possible_calls(context)
         related = [item for item in self._open if self._is_related(item, calls)]
@@ -258,9 +259,10 @@ class SamplingNesting:
         return 1 + max((item.depth for item in related), default=0)
 
     def record_tool_uses(self, context: ServerRequestContext, depth: int, tool_use_ids: frozenset[str]) -> None:
-        """Keep a sampling request of this depth open, because its reply contains these tool calls.
+        """Record that a sampling request stays open, because its reply contains tool calls.
 
-        Call this before the reply is sent. Does nothing if *tool_use_ids* is empty.
+        *depth* is the nesting depth of the request, and *tool_use_ids* are the ids of the tool calls. Call this before
+        the reply is sent. Does nothing if there are no tool calls.
         """
         if tool_use_ids:
             self._open = (*self._open, _OpenSampling(depth, tool_use_ids, _possible_calls(context), self._clock()))[
