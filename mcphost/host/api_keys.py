@@ -33,7 +33,7 @@ PLACE_LABELS = {
 
 
 class SessionSecretEntries(SecretEntries, Protocol):
-    """Store of API keys and other secrets; it can also keep a secret in memory, for this session only."""
+    """Store of API keys and other secrets, which can also keep a secret only in memory, for this session."""
 
     async def find_place(self) -> str:
         """Return where secrets are stored: "keyring", "file", or "session" if neither can be used."""
@@ -95,7 +95,8 @@ class ApiKeys:
         """Return the environment variable of the model's API key, or "" if `store` must not replace the key.
 
         For a self-hosted model, or a model with its own base URL, the result is "" unless the model's configuration
-        names the variable. Otherwise, the key for that server would overwrite the provider's key.
+        names a variable. Without this exception, the key for the model's server would overwrite the key for the
+        provider.
         """
         model = self._resolve(model)
         is_elsewhere = bool(model.api_base) or parse_provider(model.name) in LOCAL_PROVIDERS

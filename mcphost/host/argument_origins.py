@@ -64,18 +64,18 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     """Origins of the arguments of one tool call: the servers and files they were copied from.
 
-    - `found` contains at least one origin for each of these servers.
-    - `omitted` is the number of further origins, which `found` does not contain.
+    - `found` contains the origins; if there are too many, it contains at least one for each server.
+    - `omitted` is the number of origins that `found` does not contain.
     - `unchecked` names the servers from which text may have been copied unnoticed: not all of their texts were
       compared with the arguments, or they sent media. It contains `OTHER_SERVERS` if the arguments are too large to
       be compared.
     - `media` are the images, PDF files and audio that were sent to the model.
-    - `are_texts_complete` is True if all servers in `unchecked` are there only because of their media.
+    - `are_texts_complete` is True if media are the only reason why `unchecked` names servers.
     - `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's
       entry for a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in
       `found` or `unchecked` is no longer configured.
     - `must_be_named` is True if `[consent] origins = "ask"` was in use when the call was proposed. A rule or grant
-      then allows the call without asking the user only if it names all these servers.
+      then allows the call without asking the user only if it names all servers in `found` and `unchecked`.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()

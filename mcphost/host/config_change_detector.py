@@ -142,10 +142,10 @@ class ConfigChangeDetector:
         return await self._use_profile(use, await self._read_unchanged(saved=name))
 
     async def _read_unchanged(self, saved: str = "") -> tuple[tuple[int, ...], ...]:
-        """Return a signature of the configuration files. Raises UsageError if a change in them waits for confirmation.
+        """Return a signature of the configuration files, if switching the profile would not apply unconfirmed changes.
 
-        A change of the profile named *saved* is ignored, because mcphost itself has just saved it. Changes that
-        switching the profile would not apply are ignored as well.
+        If switching the profile would also apply a change that waits for the user's confirmation, UsageError is raised.
+        A change of the profile named *saved* is allowed, because mcphost itself has just saved this profile.
         """
         signature = await self._read_signature()
         changes = await self.check()

@@ -74,9 +74,9 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
     @property
     def blocks_profile_change(self) -> bool:
-        """Whether the user must confirm or revert these changes before choosing another profile.
+        """Whether choosing another profile now would apply some of these changes without the user's confirmation.
 
-        Otherwise, choosing a profile would apply some of the changes without confirmation.
+        The user must therefore confirm or revert the changes first.
         """
         return replace(self, settings=()).needs_confirmation
 
@@ -179,7 +179,7 @@ def _describe_other_model(
 ) -> tuple[str, ...]:
     """Return a tuple with one text that names the new model and the one it replaces.
 
-    The tuple is empty if there is no new model, or if the name and the address are unchanged.
+    The tuple is empty if *model* is None, or if it has the same name and API base URL as *before*.
     """
     if model is None or (model.name, model.api_base) == (before.name, before.api_base):
         return ()
@@ -193,8 +193,8 @@ def _describe_other_model(
 def list_model_settings(before: ModelConfig, model: ModelConfig | None) -> tuple[tuple[str, str], ...]:
     """Return a pair for each changed setting of the model: its name and a text such as "1 → 2".
 
-    The model's name and address are left out. Returns an empty tuple if *model* is None. For headers, whose
-    values may be secrets, only the names are included.
+    The model's name and API base URL are left out. Returns an empty tuple if *model* is None. For HTTP headers, whose
+    values may be secrets, only the names of the headers are included.
     """
     if model is None:
         return ()
@@ -207,7 +207,7 @@ def list_model_settings(before: ModelConfig, model: ModelConfig | None) -> tuple
 
 
 def format_sampling_model(model: ModelConfig) -> str:
-    """Return the model's name and all of its settings as text; for headers, only the names are included."""
+    """Return the model's name and all of its settings as text, without the values of HTTP headers."""
     address = f" at {model.api_base}" if model.api_base else ""
     settings = [f"{name}: {change}" for name, change in list_model_settings(ModelConfig(), model)]
     return "; ".join((f"{model.name}{address}", *settings))

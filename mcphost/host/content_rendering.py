@@ -105,7 +105,8 @@ def truncate_at_line(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
     """Return at most the first *limit* bytes of the text, cut after a line or, if necessary, after a word.
 
     The text is cut after the last line break in its last quarter. If there is none, it is cut after the last space
-    near its end or, as a last resort, at the limit. A number that is cut would look like another number.
+    near its end or, as a last resort, at the limit. Cutting between digits is avoided, because the rest of a number
+    would look like another number.
     """
     shown = truncate_text(text, limit)
     if len(shown) == len(text):

@@ -316,7 +316,7 @@ class Conversation:
         """Notify the user if another process added messages to the conversation or deleted it.
 
         *number* is the number that the store gave to the message just saved. It is higher than expected if messages
-        were added, and lower if the conversation was deleted. Returns True in the latter case.
+        were added, and lower if the conversation was deleted. Returns True if the conversation was deleted.
         """
         before, self._last_number = self._last_number, number
         if number > before + 1:
@@ -344,8 +344,8 @@ class Conversation:
     async def rewind(self, count: int) -> None:
         """Keep only the first *count* messages in the conversation.
 
-        The later messages are kept in the store as a branch. Raises UsageError if there are fewer messages or some are
-        unsaved, and StoreError if the change cannot be stored.
+        The later messages are kept in the store as a branch. Raises UsageError if there are fewer than *count*
+        messages, or if some are unsaved. Raises StoreError if the change cannot be stored.
         """
         if not 0 <= count <= len(self.messages):
             raise UsageError(f"The conversation has only {len(self.messages)} messages.")
@@ -360,7 +360,7 @@ class Conversation:
         self._choose_compaction()
 
     async def fork(self, count: int, mark: str = "copy") -> ForkPoint:
-        """Copy the first *count* messages to a new conversation, and return the point at which it was copied.
+        """Copy the first *count* messages to a new conversation, and return the point at which the copy branches off.
 
         *mark* is added to the title of the copy. Raises UsageError if a message is unsaved, if *count* is out of
         range, or if there is nothing to copy. Raises StoreError if the copy cannot be stored.

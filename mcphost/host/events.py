@@ -77,7 +77,7 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 
     If the mode is off, `why` is the reason for turning it off. The other fields apply if it is on:
 
-    - `tools` is the number of tools that it covers, and `servers` names their servers.
+    - `tools` is the number of tools that run without asking, and `servers` names their servers.
     - `calls_left`, `seconds_left` and `tokens_left` are the remaining budget.
     - `calls` is the number of calls in the full budget.
     """
@@ -464,7 +464,7 @@ class NoticeEvent(HostEvent, frozen=True, tag="told"):
 class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
     """Event published when another model is selected, or the state of the selected model changes.
 
-    `detail` explains a failure.
+    If `state` is "failed", `detail` is the reason.
     """
 
     name: str
@@ -487,8 +487,8 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
     """Progress in summarizing the first `messages` messages: `done` of `planned` model requests are finished.
 
-    In the last of these events, when summarizing has ended, `planned` is 0, `outcome` is set, and `usage` is the
-    total usage of all requests.
+    The event that reports the end of summarizing has `planned` 0 and an `outcome`; its `usage` is the total usage of
+    all requests.
     """
 
     messages: int

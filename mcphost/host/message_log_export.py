@@ -106,8 +106,8 @@ def make_call_command(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the `mcphost call` command for a tool call, and the names of the shell variables that it needs.
 
-    The variables replace secrets in the arguments, including the values of the headers that *mask* contains. Raises
-    UsageError if a name contains hidden characters. May take 0.5 s for long arguments.
+    Shell variables replace the secrets in the arguments, including the header values that *mask* hides. Raises
+    UsageError if *server* or *tool* contains hidden characters. May take 0.5 s for long arguments.
     """
     if not is_sanitized(f"{server}{tool}"):
         raise UsageError("The name of the tool contains hidden characters, so there is no command for it.")

@@ -146,7 +146,8 @@ class ProjectApprovals:
         with a diff. Does not ask if questions are turned off, or if the frontend cannot show them.
 
         If another process stores an approval of exactly these files in the meantime, the question is withdrawn.
-        Files that a command-line flag approved are recorded in the audit log. Raises StoreError or ConsentDenied.
+        Files that a command-line flag approved are recorded in the audit log. Raises StoreError if approvals cannot be
+        read or stored, and ConsentDenied if the audit log cannot record an approval.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         sources = [(text, await self.find_source(text)) for text in texts]

@@ -59,7 +59,7 @@ _SEPARATE = "context.project_instructions"
 class RuntimeSettings:
     """The current values of the settings.
 
-    Components must read a setting here each time they need it, so that changes take effect.
+    For changes to take effect, components must read a setting from this object each time they use the setting.
     """
 
     def __init__(self, config: HostConfig) -> None:
@@ -115,8 +115,8 @@ class SettingChange(Struct, frozen=True):
     """A changed setting, with its values before and after the change.
 
     `name` includes the section, as in "limits.max_rounds". For one of the LISTS, such as "roots", there is a change
-    for each item: `before` is None if it was added, and `after` is None if it was removed. For a key binding, None
-    means the default keys. For "secrets.store", None means that no storage has been chosen.
+    for each added item, whose `before` is None, and for each removed item, whose `after` is None. For a key binding,
+    None means the default keys. For "secrets.store", None means that no storage has been chosen.
     """
 
     name: str

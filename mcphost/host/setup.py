@@ -119,7 +119,7 @@ class Setup:
             return  # at worst, the start card is shown again
 
     async def find(self) -> SetupOffers:
-        """Search for API keys, local model servers, and MCP servers configured in other hosts, without starting any.
+        """Search for API keys, local model servers, and MCP servers configured in other hosts; start no server.
 
         If no model is selected, the best one found is loaded in the background. Safe to cancel.
         """

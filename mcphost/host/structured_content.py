@@ -70,7 +70,7 @@ class ContentIndex:
     def contains(self, text: str) -> bool:
         """Return whether the content blocks already contain this JSON text, without parsing it.
 
-        A JSON object is also contained if it has a single member, and a block equals the value of this member.
+        A JSON object with a single member also counts as contained if a block equals the member's value.
         """
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")
@@ -83,8 +83,8 @@ class ContentIndex:
     def shorten(self, body: bytes) -> bytes:
         """Return the JSON *body* with a short placeholder for each long run of base64.
 
-        The run may contain line breaks, or be split into several strings of a list. After this, most JSON that was
-        too large to be parsed is small enough. *body* must be UTF-8.
+        A run may contain line breaks, or be split into several strings of a list. Most JSON that is too large to be
+        parsed becomes small enough in this way. *body* must be UTF-8.
         """
         body = replace_base64_in_json(unescape_base64(body), self._describe_run)
         return replace_pieces_in_json(body, self._describe_run)

@@ -1,1 +1,1 @@
-"""Interactive pages of tools (MCP Apps): the calls that have one, the open pages, and their messages."""
+"""Interactive pages of tools (MCP Apps): the tool calls that have a page, the open pages, and their messages."""

@@ -57,9 +57,10 @@ class _CancelledParams(WireStruct, frozen=True):
 
 
 class PageBridge:
-    """The host's side of the exchange with a page: the handshake, the tool call that the page shows, and the requests.
+    """The host's side of the exchange with a page.
 
-    If the browser loads the page again, a new exchange begins, and requests of the earlier one are cancelled.
+    The exchange consists of the handshake, the tool call that the page shows, and the page's requests. If the browser
+    loads the page again, a new exchange begins, and the running requests of the earlier exchange are cancelled.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class PageBridge:
 
     # -- MessageReceiver
     def start(self) -> None:
-        """Begin a new exchange, because the page was loaded; cancel requests of the earlier one."""
+        """Begin a new exchange, because the page was loaded; cancel the running requests of the earlier exchange."""
         self._cancel_running()
         self._is_opened = self._is_initialized = self._is_input_sent = False
 

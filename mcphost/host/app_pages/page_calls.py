@@ -25,8 +25,8 @@ ERROR_LIMIT = 1_000
 class PageCall:
     """A call of a tool that has a page.
 
-    `result` is None while the call is running, and if it ended without a result. In the latter case, `failure` is
-    the reason, as it is sent to the page; otherwise, it is "".
+    - `result` is None while the call is running, and also if the call ended without a result.
+    - `failure` is the reason why the call ended without a result, as sent to the page; "" if it has not.
     """
 
     call: str

@@ -53,8 +53,8 @@ def read_message(params: Raw) -> str:
 def read_context(params: Raw) -> str:
     """Return the text of a `ui/update-model-context` request; "" if the page has no context.
 
-    The structured content follows the texts as JSON. Raises PageRequestRejected if the context contains other content,
-    or if it is too long.
+    Structured content is added as JSON, after the text blocks. Raises PageRequestRejected if the context is too long,
+    or if it contains anything other than text blocks and structured content.
     """
     given = decode_params(params, _ContextParams)
     blocks = _read_blocks(given.content or [])

@@ -96,7 +96,7 @@ class AppPages:
         return tuple(page.view() for page in self._pages.values() if page.server is not None)
 
     def close(self, number: int) -> bool:
-        """Close a page; return False if it is not open."""
+        """Close the page with this number (`OpenedPage.number`); return False if no such page is open."""
         page = self._pages.get(number)
         if page is not None:
             self._close(page, "the user closed it")
@@ -305,8 +305,9 @@ class AppPages:
     async def _watch(self, page: _Page, server: PageServer) -> None:
         """Wait until the page must be closed, and mark it as closing with the reason.
 
-        The reasons are that the user closed it, that its server is gone, that no browser showed it for a while, or
-        that the browser did not read the messages sent to it.
+        A page must be closed if its server is no longer connected or configured, if no browser has shown the page for
+        IDLE_SECONDS, or if the browser does not read the messages sent to the page. The wait also ends when another
+        task closes the page.
         """
         connection, lost, was_shown = page.call.offered.connection, 0, False
         while not page.closing.is_set():

@@ -75,7 +75,8 @@ class StoredPages:
     async def load(self, call: str) -> PageCall | None:
         """Return the stored call with this id, or the newest one if *call* is ""; None if there is none.
 
-        Raises ServerError if its server or its tool is not available or has changed since the call, and StoreError.
+        Raises ServerError if the call's server or tool is not available or has changed since the call, and StoreError
+        if the stored call cannot be read.
         """
         conversation_id, calls = self._conversation.id, await self.list_calls()
         if not call:
