@@ -128,8 +128,8 @@ def _read_folder(
 def _command_files(folder: Path, bound: Path | None, on_problem: Callable[[str], None]) -> Iterator[tuple[str, Path]]:
     """Yield the command name and path of each `*.md` file in a folder and its subfolders, sorted by name.
 
-    *bound* is the project's root folder, or None for the user's own commands. If it is given, a folder that is a
-    link to a place outside of *bound* is reported and not listed.
+    *bound* is the project's root folder, or None for the user's own commands. A project's folder that is a link to a
+    place outside of *bound* is reported to *on_problem*, and its files are left out.
     """
     found: list[tuple[str, Path]] = []
     inside = _list_folder(folder, bound, on_problem)

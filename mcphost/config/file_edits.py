@@ -223,10 +223,10 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 def lock_file_blocking(path: Path) -> Generator[None]:
     """Hold an exclusive inter-process lock on the file at *path*; wait for it without a time limit.
 
-    Blocks the thread. A process holds the lock on a second file while it waits for the lock on *path*. Without the
-    second lock, a process that releases the lock and takes it again could overtake the waiting processes, because
-    `flock` is not fair (one process had to wait for 11 s). If one of the files cannot be created, its lock is
-    skipped.
+    Blocks the thread. While a process waits for the lock on *path*, it holds a lock on a second file. Without this
+    second lock, a process that releases the lock on *path* and takes it again could overtake the waiting processes,
+    because `flock` is not fair (one process had to wait for 11 s). If one of the two files cannot be created, the
+    lock on this file is skipped.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

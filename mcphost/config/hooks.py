@@ -98,9 +98,9 @@ def hooks_file(root: Path) -> str:
 def unused_hooks_files(places: ProjectPlaces, root: Path) -> tuple[str, ...]:
     """Return the paths of hooks files that an earlier run may have used, but this one does not use.
 
-    If the project's hooks file in *root* is missing, it may have been deleted. Hooks files in the folders above
-    *root* were used if the project's root was one of these folders: a new `.git` folder in a subfolder makes that
-    subfolder the root, and hides the hooks above it.
+    - The project's hooks file in *root* is included if it is missing, because it may have been deleted.
+    - Hooks files in the folders above *root* are included, because one of these folders may have been the project's
+      root before: if a `.git` folder is created in a subfolder, the subfolder becomes the root.
     """
     above = [one / PROJECT_FOLDER / HOOKS_FILE for one in root.parents][:MAX_FOLDERS]
     own = root / PROJECT_FOLDER / HOOKS_FILE

@@ -62,7 +62,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
 
 
 def list_non_defaults(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """List the non-default OAuth settings as tuples (key in mcp.json, value as text, whether it is secret)."""
+    """List the non-default OAuth settings as tuples: key in mcp.json, value as text, and whether it is secret."""
     default = OAuthConfig()
     if oauth == default:
         return ()

@@ -97,7 +97,7 @@ _MAX_REASON_LENGTH = 300
 class ToolRefusal(Struct, frozen=True, kw_only=True):
     """A record that a provider rejected tools for a model, with the provider's message.
 
-    `api_base` is "" for the provider's default URL; `refused_at` is in seconds since 1970.
+    `reason` is the message. `api_base` is "" for the provider's default URL; `refused_at` is in seconds since 1970.
     """
 
     model: str

@@ -17,9 +17,9 @@ _MAX_SHOWN = 200
 def find_rule_warnings(rules: Iterable[Rule], servers: Collection[str], *, with_unlike: bool) -> tuple[str, ...]:
     """Return warnings about misspelt operators in rules, and about rules for servers that do not exist.
 
-    *servers* are the names of the configured servers. A rule for another name is reported if the name is similar to
-    one of them. If it is similar to none, the server may be configured in another project; the rule is then
-    reported only if *with_unlike* is set.
+    *servers* are the names of the configured servers. A rule for any other server is reported if its server's name is
+    similar to the name of a configured server. A rule whose server has no similar name is reported only if
+    *with_unlike* is set, because this server may be configured in another project.
     """
     warnings: list[str] = []
     for group in _group_alternatives(rules):

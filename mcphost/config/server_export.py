@@ -108,7 +108,7 @@ def _replace_plaintext_secrets(entry: dict[str, Any], server: ServerConfig, name
 def _replace_random(name: str, value: Any, refer: Callable[[str], str]) -> Any:
     """Return a reference in place of *value* if it looks like a secret, even if its *name* does not suggest one.
 
-    *refer* returns the reference, given the name. Any other value is returned unchanged.
+    *refer* returns the reference for a given name. A value that does not look like a secret is returned unchanged.
     """
     if not isinstance(value, str) or find_references(value):
         return value

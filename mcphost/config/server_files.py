@@ -120,9 +120,9 @@ def plan_set(
 ) -> ServerEdit:
     """Return an edit that adds a server's entry or, if *replace* is set, replaces an existing one.
 
-    If the user edits an existing entry, *expected* is the entry as it was when the user began. Raises ConfigError
-    if the entry in the file has changed since, or if the new entry or the file is invalid. Raises UsageError if a
-    server with this name exists and *replace* is not set.
+    If the user edited an existing entry, *expected* is this entry as it was before the user began to edit it. Raises
+    ConfigError if the file no longer contains *expected*, or if the new entry or the file is invalid. Raises UsageError
+    if a server with this name exists and *replace* is not set.
     """
     before, text = _read(file)
     path = _entry_path(text, file, name)
