@@ -36,9 +36,9 @@ def ca_file_digest(path: str) -> str:
 def with_file_digests(server: ServerConfig) -> ServerConfig:
     """Return *server* with digests of the files that its approval covers.
 
-    These are the environment file and, for a project's server, the certificate file. Connecting with the returned
-    server fails if one of these files has changed in the meantime. Raises ConfigError if a file is missing,
-    unreadable or too large.
+    These are the environment file and, for a project's server, the certificate file. A connection with the returned
+    server fails if one of these files has changed since its digest was computed. Raises ConfigError if a file is
+    missing, unreadable or too large.
     """
     server = with_env_file(server)
     if server.source != "project" or not server.ca_file or server.ca_digest:

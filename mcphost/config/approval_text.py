@@ -22,7 +22,7 @@ from mcphost.errors import ConfigError
 from mcphost.sanitize import mark_unusual_spaces, sanitize
 
 IN_ENV_FILE = "[in the environment file]"
-"""Shown instead of the value of a variable from the environment file, and before it if the value is shown."""
+"""Placeholder for the value of a variable from the environment file; if the value is shown, it follows this text."""
 
 MAX_COMPARED_LINES = 500
 """Maximum number of lines to compare, old and new together, because the time grows quadratically."""
@@ -33,7 +33,7 @@ def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
 
     Such an entry may have been pasted, for example. The keys are tuples ("env", NAME). A value that may be code is
     shown even if its name suggests a secret. The result is empty for a server with a URL. It is also empty for a
-    project's server, whose variables are shown in this way anyway.
+    project's server, because `masked_environment` shows such values of these servers in any case.
     """
     if not server.is_stdio or server.source == "project":
         return {}
@@ -157,8 +157,8 @@ def _display_env_file(server: ServerConfig) -> dict[str, str]:
     """Return a text to show for each variable of the environment file, keyed by name.
 
     The text is a placeholder. If the file is inside the project, the placeholder is followed by the value of each
-    risky variable (see `risky_variables`), so that a project cannot hide such a value from the user by moving it
-    from the entry to the file.
+    risky variable (see `risky_variables`), so that a project cannot hide the value of a risky variable from the
+    user by moving the variable from the entry to the file.
     """
     if not server.env_file:
         return {}

@@ -20,7 +20,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$", re.MULTILINE)
 _CODE_SPAN = re.compile(r"(`++)([^`\n]++)\1")
 _QUOTED = re.compile(r"""(?:(?<=[\s=])|\A)(?:'[^']*+'|"(?:[^"\\]|\\.)*+")(?!\S)""", re.DOTALL)
-"""A quoted argument of a command line, or the quoted value of an option. An apostrophe in a word begins none."""
+"""A quoted argument of a command line, or the quoted value of an option. An apostrophe inside a word is no quote."""
 _COMMENT_STARTS = ("//", "#")
 
 

@@ -14,9 +14,9 @@ _TRANSPORT_HEADERS = frozenset(
 _MAX_REFERENCES = 1_000
 """Maximum number of references, such as `${env:NAME}`, in one server's entry."""
 _MAX_PROJECT_REFERENCES = 5_000
-"""Maximum for all servers of a project's file, as all are expanded to compare it with the user's files."""
+"""Maximum number of references in a project's file, which are all expanded to compare its servers with the user's."""
 _MAX_PROJECT_ARGUMENTS = 1_000
-"""Maximum for all servers of a project's file, as each argument may be a path that must be resolved."""
+"""Maximum number of arguments in a project's file, because each may be a path that must be resolved."""
 
 
 def without_transport_headers(

@@ -17,10 +17,10 @@ _KEPT_KEYS = frozenset(
     {"timeout", "caFile", "logLevel", "reviewResults", "era", "revision", "oauth", "inputs", "watch", "disabled",
      "disabledTools"}
 )  # fmt: skip
-"""Settings under `mcphost` that widen nothing, or that the approval covers and shows."""
+"""Settings under `mcphost` that give a server no additional rights, or that the user sees before approving it."""
 
 _RESTRICTIONS = ("reviewResults", "disabledTools", "timeout")
-"""Settings under `mcphost` that only restrict a server, whatever it runs."""
+"""Settings under `mcphost` that only restrict a server, whatever program or URL it has."""
 _SWITCHES = ("disabledTools", "disabled")
 """Settings that may also be outside of `mcphost`."""
 
@@ -98,8 +98,8 @@ def _compare(
     - *old* is the replaced entry, and *before* its "mcphost" object.
     - *new* is the replacement as it was given, and *entry* the replacement with the copied restrictions.
 
-    A setting of *old* is lost if it is missing in *entry* or has another value there. Settings without effect (see
-    `_is_off`) are not reported.
+    A setting of *old* is lost if *entry* does not contain it, or contains it with another value. Settings without
+    effect (see `_is_off`) are not reported.
     """
     pairs = [(key, old[key], new, entry) for key in _SWITCHES if key in old]
     pairs += [(f"{OWN_KEY}.{key}", value, _own_settings(new), _own_settings(entry)) for key, value in before.items()]

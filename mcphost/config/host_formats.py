@@ -61,7 +61,7 @@ class Places(NamedTuple):
     """`~/.codex` or `$CODEX_HOME`."""
 
     opencode: str
-    """`$OPENCODE_CONFIG_DIR`, which opencode reads in addition to its usual folder, or that folder."""
+    """`$OPENCODE_CONFIG_DIR`, which opencode reads in addition to its usual folder; if unset, the usual folder."""
 
     oterm: str
     """`$OTERM_DATA_DIR`, or `oterm` in `$XDG_DATA_HOME`, `~/.local/share` or `~/Library/Application Support`."""

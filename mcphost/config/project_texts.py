@@ -59,8 +59,9 @@ class ProjectPlaces(Struct, frozen=True, kw_only=True):
     """Where mcphost looks for a project's files, and how they are approved in this run.
 
     - `config_dir` is the configuration folder, and `folder` the folder in which mcphost was started.
-    - `approval` is "ask" if the user is asked about a file that is not approved yet, or "stored" if such a file is
-      not used. "flag" is like "stored", but a command-line flag has also approved `approved_files` for this run.
+    - `approval` decides what happens to a file that is not approved yet. With "ask", the user is asked. With
+      "stored", the file is not used. "flag" is like "stored", but a command-line flag has approved the
+      `approved_files` for this run.
     - `approved_files` contains tuples of a path and the digest of the content.
     - `approved_hooks` is the hooks file among the approved files, found in the project's root folder `hooks_root`.
     """

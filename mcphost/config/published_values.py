@@ -12,9 +12,9 @@ from typing import Any
 from mcphost.serialization import Struct, as_object
 
 REGISTRY_KEY = "registry"
-"""Key under `mcphost` in an entry; its value records the registry, and the server's name and version there."""
+"""Key under `mcphost` in an entry; its value is a record of the registry, with the server's name and version in it."""
 PUBLISHED_KEY = "published"
-"""Key in that record; its value has the texts of the publisher by section ("env" or "headers") and name."""
+"""Key in the value of REGISTRY_KEY; it contains the publisher's values by section ("env" or "headers") and name."""
 
 _KEYRING = re.compile(r"\$\{keyring:[^}$]{0,200}\}")
 

@@ -15,7 +15,7 @@ FILES = "@file"
 OTHER_SERVERS = "*"
 """Name that stands for all other servers, in rules and after an incomplete comparison."""
 RESERVED_SERVER_NAMES = (FILES, OTHER_SERVERS)
-"""No server may have these names, because rules would treat attached files, or text of others, as its own."""
+"""No server may have these names, because rules would treat text of files or other servers as its own."""
 
 
 class Condition(Struct, frozen=True):

@@ -170,7 +170,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Digest of the approved content of `env_file`; slow to compute, because the content is secret."""
 
     env_file_names: tuple[str, ...] = ()
-    """Names of the variables in that content."""
+    """Names of the variables in the approved content of `env_file`."""
 
     cwd: str = ""
     cwd_has_references: bool = False
@@ -527,7 +527,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     """The merged configuration of all files.
 
     - `problems` contains a sentence for each invalid part of a file; harmless problems are ConfigWarning objects.
-    - `roots` is None if no roots are configured. The folder in which mcphost was started is then used.
+    - `roots` is None if no roots are configured; the only root is then the folder in which mcphost was started.
     - `project_roots` come from a project's trusted file, or from a file given with `--mcp-config`.
     """
 

@@ -251,8 +251,8 @@ def _register_project_value(value: str) -> None:
     """Register a value from a project's environment file for redaction, if it looks like a secret.
 
     The file may contain the user's own secrets, so even a short value is registered if it has letters and digits.
-    Ordinary words are not registered, because the project's author may have written the file, and could use it to
-    hide such words in the audit log.
+    Ordinary words are not registered: the project's author may have written the file, and could put words into it
+    that would then be hidden in the audit log.
     """
     has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     if has_both and not is_strong(value):

@@ -247,7 +247,7 @@ def register_setting(server: ServerConfig | None, text: str, value: str, environ
     """Register *value*, the value of a secret setting after its references were expanded, for redaction.
 
     *text* is the setting as written in the file. A value that a project's author wrote is registered with
-    `register_server_secret`, which ignores ordinary words, because otherwise a project could hide such a word in
+    `register_server_secret`, which ignores ordinary words, so that a project cannot choose words that are hidden in
     all logs. If *text* refers to a value of the user, *value* is registered as the user's secret even in a
     project's entry.
     """
@@ -431,8 +431,8 @@ def _find_authority(text: str) -> tuple[int, int]:
     """Return the start and end of the authority in a URL with references.
 
     The authority consists of the user information, the host and the port. Returns (-1, -1) if the URL has no
-    scheme. A reference at the start may stand for the scheme and the host, as in `${env:BASE}/mcp`; it is then part
-    of the authority.
+    scheme. A reference at the start of the URL counts as part of the authority, because it may stand for the scheme
+    and the host, as in `${env:BASE}/mcp`.
     """
     plain = _REFERENCE.sub(lambda match: "x" * len(match[0]), text)  # what is inside references does not count
     scheme = _SCHEME_END.match(plain)
@@ -445,8 +445,8 @@ def _find_authority(text: str) -> tuple[int, int]:
 def expand_target(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup | None = None) -> ServerConfig:
     """Return the server with the references in its command, arguments, folder and URL expanded.
 
-    A leading `~` is expanded in all of them except the URL. References to secrets are looked up in *keyring*,
-    but only where `may_have_secrets` allows them. Raises ConfigError if a value is missing, if the command
+    A leading `~` is expanded in the command, the arguments and the folder. References to secrets are looked up in
+    *keyring*, but only where `may_have_secrets` allows them. Raises ConfigError if a value is missing, if the command
     becomes empty, if the URL becomes invalid, or if a secret determines the host.
     """
     if not has_target_references(server):
