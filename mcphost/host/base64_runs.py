@@ -19,7 +19,7 @@ _HALF = BASE64_LENGTH // 2
 _STEP = 1024
 """Distance between the positions that are searched for lines; 64 lines are longer than this."""
 _REACH = 152
-"""Number of characters after such a position within which a run of lines begins its next line."""
+"""Number of characters after a searched position within which a run of lines begins its next line."""
 _ENOUGH = MIN_LINES * 80
 """Maximum length, in characters, of the shortest run of lines."""
 _L = "[A-Za-z0-9+/_-]"
@@ -61,8 +61,8 @@ def _write_patterns(line_break: str, carriage_return: str, start: str, end: str)
     """Return the patterns for a format in which lines end with *line_break*, optionally after *carriage_return*.
 
     *start* is a pattern for the position before the first line of base64, and *end* is a pattern for the end of the
-    text. This function returns text, because the patterns must be compiled at module level: there, a test finds
-    them and measures their speed.
+    text. This function returns text, because the patterns must be compiled at module level, where a test finds
+    them to measure their speed.
     """
     new_line = f"(?:{re.escape(carriage_return)})?{re.escape(line_break)}"
     lines = [f"{_L}{{{width}}}" for width in _LINE_LENGTHS]

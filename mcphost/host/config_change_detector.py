@@ -66,7 +66,7 @@ class ConfigChangeDetector:
     """Detector of differences between the configuration in use and the configuration files on disk.
 
     New servers are added without confirmation, because each must be approved before it starts. Almost every other
-    change waits for the user's confirmation. Otherwise, any program that can write the files could change a running
+    change waits for the user's confirmation, so that a program that can write the files cannot change a running
     conversation.
     """
 
@@ -202,7 +202,7 @@ class ConfigChangeDetector:
 
         Files are polled, which is fast enough for these few files and also works on network folders. They are read
         once they have been unchanged for POLL_SECONDS, so that no half-written file is read, and read again after
-        changes were applied. Servers are also restarted here when `mcphost servers restart` requests it.
+        changes were applied. This method also restarts the servers that `mcphost servers restart` names.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await self._read_signature()
@@ -297,8 +297,8 @@ class ConfigChangeDetector:
     def _changed_profiles(self, profiles: Iterable[Profile]) -> tuple[str, ...]:
         """Return the names of the profiles that were added, removed or changed.
 
-        A profile is left out if the only change is that it now sets the selected model: mcphost itself saves the
-        model there when the user selects it.
+        A profile is left out if the only change is that it now sets the selected model: when the user selects a
+        model, mcphost itself saves this model in the profile.
         """
         before, after = {one.name: one for one in self.config.profiles}, {one.name: one for one in profiles}
         for name, profile in after.items():

@@ -25,7 +25,8 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     changed: tuple[tuple[ServerConfig, ServerConfig], ...] = ()
     """Pairs of the configuration in use and the one in the files.
 
-    If the environment file of a started server changed, both have the digest of its content and its variables' names.
+    If the environment file of a started server changed, both configurations of the pair contain a digest of the file's
+    content and the names of its variables.
     """
 
     removed: tuple[str, ...] = ()

@@ -151,7 +151,7 @@ class EventBus:
     def subscribe(self) -> EventQueue:
         """Return a new queue that receives every event published after this call.
 
-        Notices that were published with `notify_early` while there was no queue are added to it first.
+        The queue begins with the notices that were published with `notify_early` while there was no queue.
         """
         queue = EventQueue(self._queues)
         for notice in self.take_unseen():

@@ -36,7 +36,7 @@ AFTER_RESTART: Mapping[str, str] = {
 """Settings whose changes take effect only after a restart, each with the reason; see `SettingChange.restart_reason`."""
 
 LISTS = ("roots", "sampling.models")
-"""Settings that are lists, whose items are compared; a changed one has an item as one of its values, else None."""
+"""Settings that are lists; each added or removed item counts as a change of its own (see SettingChange)."""
 _LISTING_FIELDS = ("roots", "project_roots", "keys", "secret_store")
 _LIMITING_SECTIONS = ("limits", "budget", "results", "sampling")
 _WIDENING_VALUES: Mapping[str, Any] = {
@@ -49,7 +49,7 @@ _WIDENING_VALUES: Mapping[str, Any] = {
 _SOURCES = ("registry.url",)
 """Settings that name a source of servers to install; no value is safer than another."""
 _MODEL_NAMES = ("compaction.model", "titles.model")
-"""Settings that name the model to which these texts are sent; "" is the selected model, which has them anyway."""
+"""Settings that name a model to which messages are sent; "" is the selected model, which receives them in any case."""
 _FIELDS: Mapping[str, str] = {"ledger": "audit", "secrets": "secret_store"}
 """Tables of config.toml whose fields of HostConfig have another name."""
 _SEPARATE = "context.project_instructions"
@@ -96,7 +96,7 @@ class RuntimeSettings:
     def apply_to(self, config: HostConfig) -> HostConfig:
         """Return *config* with the values in use for settings that take effect only after a restart (AFTER_RESTART).
 
-        The sections that contain such settings are replaced as a whole.
+        The sections `screen` and `audit` are replaced as a whole, and so is the secret storage.
         """
         return replace(config, screen=self.screen, audit=self.audit, secret_store=self.secret_store)
 

@@ -151,7 +151,7 @@ class Setup:
         return models
 
     def _preload(self, models: Sequence[AvailableModel]) -> None:
-        """Start loading the best model while the user reads the setup screen, so that it responds sooner."""
+        """Start loading the best model while the user reads the setup screen, so that the model responds sooner."""
         if models and self._model_selection.model is None:
             self._model_selection.preload(models[0].config)
 

@@ -98,8 +98,8 @@ class PageBridge:
     def receive(self, message: bytes) -> bool:
         """Handle a message from the page; a malformed message is ignored.
 
-        Returns False if the message is a request that cannot be accepted, because too many requests are running, or
-        because one of them has the same id.
+        Returns False if the message is a request that cannot be accepted, because too many requests of the page are
+        running, or because a running request has the same id.
         """
         try:
             check_plain_value(message)

@@ -109,8 +109,8 @@ class PageCallRecorder:
     def finish(self, call: str, result: CallToolResult) -> None:
         """Remember the result of a call, and pass the call to the function that stores it.
 
-        If another conversation has been opened since the call, the call is then forgotten, unless its result must
-        still be reviewed.
+        If another conversation has been opened since the call, the recorder afterwards forgets the call, unless its
+        result must still be reviewed.
         """
         if (left := self._left.get(call)) is not None:
             left.result = result
@@ -133,7 +133,7 @@ class PageCallRecorder:
     def end_review(self, call: str) -> None:
         """Record that the user has finished reviewing the result of a call, or that it needs no review.
 
-        If another conversation has been opened since the call, a call that has ended is then forgotten.
+        If the call has ended, and another conversation has been opened since the call, the recorder forgets it.
         """
         known = self._left.get(call) or self._calls.get(call)
         if known is not None:

@@ -91,9 +91,9 @@ class BudgetCheck:
     async def prepare(self, conversation: Conversation, turn: str, model: ChatModel) -> PreparedRequest:
         """Build the next model request of a turn; if it would exceed the budget, ask the user what to do.
 
-        The user can, for example, raise the limit, switch to a cheaper model or shorten the request. The request is
-        then built and checked again, so the result may have another model than *model*. Raises BudgetReached if the
-        request must not be sent, and StoreError if the budget cannot be checked.
+        The user can, for example, raise the limit, switch to a cheaper model or shorten the request. After each of
+        these changes, the request is built and checked again, so the result may have another model than *model*. Raises
+        BudgetReached if the request must not be sent, and StoreError if the budget cannot be checked.
         """
         for _ in range(MAX_QUESTIONS):
             request = self._requests.build(conversation)

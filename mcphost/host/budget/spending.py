@@ -56,8 +56,8 @@ class SpendingTracker:
         """Return a context manager that records one request; send it and read the response inside the block.
 
         *entry* contains the estimated number of input tokens. Before the block begins, the facts about *model*,
-        which contain the prices, are loaded. Raises ModelError if this fails. If the caller is cancelled meanwhile,
-        nothing is recorded.
+        which contain the prices, are loaded. Raises ModelError if they cannot be loaded. If the caller is cancelled
+        while they are loaded, nothing is recorded.
 
         If the block raises ModelError before anything was received, the request costs nothing, and its entry is
         deleted. Any other request is recorded with the usage that the provider reported, even if it is cancelled;

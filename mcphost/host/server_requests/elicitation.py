@@ -308,7 +308,7 @@ class ElicitationHandler:
 def _quote_titles(fields: Iterable[Field]) -> str:
     """Return the titles of a form's fields for a warning.
 
-    They are quoted and truncated, because a server's title could otherwise be mistaken for a part of the warning.
+    The titles are quoted and truncated, so that a title from the server cannot be mistaken for a part of the warning.
     """
     titles = [sanitize(field.title or field.name, keep_newlines=False) for field in fields]
     more = "…" if len(titles) > _MAX_TITLES else ""

@@ -215,8 +215,8 @@ class ServerRequestHandler:
     def call_number(self, call: int) -> int:
         """Return the number that identifies a call in the user interface, or 0 if *call* is 0 (no call).
 
-        *call* is the client's internal number. A call gets its number here, when the server first sends a request
-        during the call, so the numbers shown to the user are 1, 2 and so on.
+        *call* is the client's internal number. A call gets its number when this method is first called for it, which
+        is when the server first sends a request during the call. The user therefore sees the numbers 1, 2 and so on.
         """
         if call and call not in self._call_numbers:
             self._call_numbers = dict(

@@ -267,7 +267,7 @@ class RootSharing:
     async def _inspect_folders(self) -> _ServerFolders:
         """Inspect the folders and return them with the user's decisions for this server.
 
-        If the stored answers cannot be read, the user is notified, and none of them applies. Raises StoreError if
+        If the stored answers cannot be read, the user is notified, and no stored answer applies. Raises StoreError if
         the list of folders cannot be read.
         """
         folders = await self._roots.refresh()
@@ -373,8 +373,8 @@ class RootSharing:
     def _release_held(self) -> None:
         """Let the roots requests that waited for the user's decision continue.
 
-        If the server has cancelled its request in the meantime, it is notified that the roots changed, so that it
-        sends a new request.
+        If the server has already cancelled its roots request, the server is notified that the roots changed, so that
+        it sends a new request.
         """
         if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused

@@ -4,8 +4,8 @@ Specification: client/sampling. The model receives only what the server sent, wi
 earlier sampling requests. It receives the conversation only if the user adds it to the request. Tools in the
 request belong to the server: the model's calls to them are returned to the server, which runs them.
 
-If the server sends another sampling request while it runs one of these tools, that request is nested one level
-deeper. The number of levels is limited.
+If the server sends another sampling request while it runs one of these tools, the second request is nested in the
+first. The number of nesting levels is limited.
 """
 
 import math

@@ -235,8 +235,8 @@ class SamplingNesting:
     """Tracker of nested sampling requests, used to limit their depth.
 
     When the reply to a sampling request contains tool calls, the request stays open until the server returns the
-    results of these calls. Another sampling request that the server sends in the meantime is nested in it, if both
-    may belong to the same client request.
+    results of these calls. Another sampling request that the server sends while the first is open is nested in the
+    first, if both may belong to the same client request.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
