@@ -13,7 +13,7 @@ STANDARD_HINT = (
 def violates_standard(error: ssl.SSLCertVerificationError) -> bool:
     """Return whether OpenSSL rejected a certificate, or one of its authorities, for violating RFC 5280.
 
-    Python 3.13 and later set VERIFY_X509_STRICT by default. Private certificate authorities often lack key
-    identifiers, which RFC 5280 requires.
+    Private certificate authorities often lack the key identifiers that RFC 5280 requires. Python 3.13 and later reject
+    them, because VERIFY_X509_STRICT is set by default.
     """
     return error.verify_code in _STANDARD_VIOLATIONS

@@ -36,7 +36,8 @@ class FileSnapshot(Struct, frozen=True):
 def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
     """Read a regular file of at most *limit* bytes, with its permissions and owner.
 
-    Raises FileNotFoundError, or ConfigError if it is a symbolic link, not a regular file, too large or unreadable.
+    Raises FileNotFoundError if there is no such file, and ConfigError if it is a symbolic link, not a regular file, too
+    large or unreadable.
     """
     try:
         raw, status = read_regular_file(path, limit, follow_links=False)

@@ -41,8 +41,8 @@ def read_regular_file(path: Path, limit: int, *, follow_links: bool) -> tuple[by
 def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """Return the content of a file, following symbolic links.
 
-    Raises FileNotFoundError, or ConfigError if the file is not a regular file, is unreadable or has more than *limit*
-    bytes.
+    Raises FileNotFoundError if the file does not exist, and ConfigError if it is not a regular file, is unreadable or
+    has more than *limit* bytes.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):

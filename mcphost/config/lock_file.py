@@ -138,7 +138,7 @@ def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
 def read_lock(path: Path) -> tuple[LockDocument, FileSnapshot]:
     """Read a lock file; return its content and a snapshot of the file for `write_lock`.
 
-    Raises FileNotFoundError, or LockFileError if the file is not a valid lock file.
+    Raises FileNotFoundError if the file does not exist, and LockFileError if it is not a valid lock file.
     """
     try:
         snapshot = read_snapshot(path, MAX_LOCK_BYTES)

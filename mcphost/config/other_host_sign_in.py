@@ -16,7 +16,7 @@ class ForeignSignIn(NamedTuple):
     """Another host's settings for signing in to a remote server.
 
     `oauth` has the keys of `mcphost.oauth` in `mcp.json`. `headers` are sent with each request. `notes` are sentences
-    for the user about what is not carried over.
+    for the user, for example about settings that are not imported.
     """
 
     oauth: dict[str, Any]

@@ -56,7 +56,8 @@ def read_document(file: Path, folder: str) -> dict[str, Any]:
     """Read a JSON, TOML or YAML file, depending on its suffix, and return the members that may contain servers.
 
     In Claude Code's `projects`, only the member for *folder* is returned. The result is empty if the file contains no
-    object. Raises FileNotFoundError, or ConfigError with the file and the reason.
+    object. Raises FileNotFoundError if the file does not exist, and ConfigError, which names the file and the reason,
+    if it cannot be read or parsed.
     """
     if file.suffix in (".toml", ".yaml", ".yml"):
         text = decode_text(read_bytes(file), str(file))

@@ -331,7 +331,8 @@ def _make_item(value: Any) -> Any:
 class TomlSection(NamedTuple):
     """A table with a header such as `[a.b]`: the `keys` in the header, and the table's position in the text.
 
-    `end` is the end of its last value. Blank lines and comments after it, up to the next table, are not part of it.
+    `end` is the position after the table's last value. Blank lines and comments between this value and the next table
+    are not part of the table.
     """
 
     keys: tuple[str, ...]

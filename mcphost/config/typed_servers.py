@@ -113,7 +113,10 @@ def parse_server_text(text: str, name: str = "", cwd: str | None = None) -> dict
     *text* is a command line, a URL, or JSON as shown in READMEs. Two other forms are accepted: `NAME --
     COMMAND`, which mcphost and other hosts accept on their command lines, and a complete command that adds a
     server to another host. Without *name*, the name is taken from the text or derived from the host or the
-    program. See `make_entry` for *cwd*. Raises ConfigError or UsageError.
+    program. See `make_entry` for *cwd*.
+
+    Raises ConfigError if JSON is invalid or the text has several code blocks, and UsageError if the text is empty or an
+    invalid command line.
     """
     (text, has_data), name = _find_typed(text), name.strip()
     if not text:

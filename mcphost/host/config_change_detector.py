@@ -117,7 +117,7 @@ class ConfigChangeDetector:
     async def check(self) -> ConfigChanges:
         """Read the files again, and return how they differ from the configuration in use.
 
-        Raises ConfigError or UsageError.
+        Raises ConfigError if the files cannot be loaded, and UsageError if the profile in use no longer exists.
         """
         changes = self._compare(await self._load(self._profile))
         started = [(one.config, one.approved_config) for one in self._servers if one.approved_config is not None]
@@ -127,8 +127,9 @@ class ConfigChangeDetector:
         """Read the files again with the profile *name* ("" for none), apply the differences, and return them.
 
         Changes to limits and other settings that a profile cannot contain are not applied, but still wait for the
-        user's confirmation. Raises ConfigError or UsageError, without changing anything, if the files cannot be
-        loaded, or if applying the profile would also apply other changes that wait for confirmation.
+        user's confirmation. Raises ConfigError if the files cannot be loaded, and UsageError if the profile
+        does not exist, or if applying it would also apply other changes that wait for confirmation. In all these
+        cases, nothing is changed.
         """
         return await self._use_profile(name, await self._read_unchanged())
 
@@ -142,10 +143,10 @@ class ConfigChangeDetector:
         return await self._use_profile(use, await self._read_unchanged(saved=name))
 
     async def _read_unchanged(self, saved: str = "") -> tuple[tuple[int, ...], ...]:
-        """Return a signature of the configuration files, if switching the profile would not apply unconfirmed changes.
+        """Return a signature of the configuration files, after checking that the profile can be switched.
 
-        If switching the profile would also apply a change that waits for the user's confirmation, UsageError is raised.
-        A change of the profile named *saved* is allowed, because mcphost itself has just saved this profile.
+        Raises UsageError if switching the profile would also apply a change that waits for the user's confirmation. A
+        change of the profile named *saved* is allowed, because mcphost itself has just saved this profile.
         """
         signature = await self._read_signature()
         changes = await self.check()

@@ -176,7 +176,7 @@ class Conversation:
     async def set_system_prompt(self, text: str) -> None:
         """Set the system prompt for all later requests; "" selects the configured one. Raises StoreError.
 
-        If nothing of the conversation is stored yet, the prompt is stored together with its first message.
+        If nothing of the conversation is stored yet, the prompt is stored together with the first message.
         """
         if self.is_stored:
             await self._store.get().system_prompts.add(self.id, text)

@@ -103,7 +103,7 @@ class ModelSelection:
         """Return a model for use outside the conversation, such as for sampling.
 
         The selected model is returned if it has the same name. Any other model is created once, cached, and closed
-        together with the host. Raises ModelError.
+        together with the host. Raises ModelError if the model cannot be created.
         """
         if self.model is not None and config.name == self.config.name:
             return self.model

@@ -230,7 +230,7 @@ class Setup:
     async def toggle_favorite(self, model: ModelConfig) -> bool:
         """Add a model to the favorites or remove it; return whether it is a favorite afterwards.
 
-        Raises McpHostError.
+        Raises McpHostError if the favorites cannot be saved.
         """
         try:
             return await anyio.to_thread.run_sync(self._remembered.toggle_favorite, model)
@@ -240,7 +240,10 @@ class Setup:
             ) from error
 
     async def retry_tools(self, model: ModelConfig) -> None:
-        """Offer tools to a model again, even though its provider rejected them before. Raises McpHostError."""
+        """Offer tools to a model again, even though its provider rejected them before.
+
+        Raises McpHostError if the record of the rejection cannot be deleted.
+        """
         used = self._resolve(model)
         try:
             await anyio.to_thread.run_sync(self._refusals.forget, used.name, used.api_base)

@@ -323,9 +323,9 @@ class RootSharing:
     def track_request(self, method: str) -> Generator[None]:
         """Return a context manager that marks a client request with this method as running.
 
-        The user can be asked about folders while a tool call, resource read or prompt request is running. Any other
-        request releases a held roots request after a short time, because the server may need the roots to answer
-        it. Used only before protocol version 2026-07-28.
+        The user can be asked about folders while a tool call, resource read or prompt request is running. During any
+        other client request, a roots request waits for the user's decision only for a short time, because the server
+        may need the roots before it can respond. Used only before protocol version 2026-07-28.
         """
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1

@@ -159,9 +159,9 @@ class SamplingBudget:
         return replace(self._source.limits, **self._overrides)
 
     def count_request(self) -> str:
-        """Count a request and return ""; if it would exceed a limit, return a sentence about the limit instead.
+        """Count a request and return ""; if it would exceed a limit, return a description of the limit instead.
 
-        The sentence begins with "at most". A request that exceeds a limit is not counted.
+        The description begins with "at most". A request that would exceed a limit is not counted.
         """
         now = self._discard_expired()
         if len(self._request_times) >= self.limits.requests_per_minute:
