@@ -91,7 +91,10 @@ def _describe_key(key: str, near: str) -> str:
 
 
 def warn_about_arguments(server: ServerConfig, location: str, on_problem: ProblemCallback) -> None:
-    """Report the first argument that contains a secret in plain text, without quoting it."""
+    """Report the first argument that contains a secret in plain text, without quoting it.
+
+    *location* names the file and the server.
+    """
     can_move = {span.keys for span in find_target_secrets(server)}
     command = f"mcphost servers secure {quote(server.name)}"
     for number, (before, argument) in enumerate(pairwise(("", *server.args[:_MAX_CHECKED_ARGUMENTS]))):

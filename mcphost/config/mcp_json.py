@@ -571,9 +571,9 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
 
 
 def _is_open(cwd: str) -> bool:
-    """Return whether the path of a working directory is unknown until the server starts.
+    """Return whether the working directory *cwd* is unknown until the server starts.
 
-    It is unknown if it contains any reference other than a leading `${workspaceFolder}`.
+    It is unknown if *cwd* contains any reference other than a leading `${workspaceFolder}`.
     """
     return bool(find_references(cwd.removeprefix(WORKSPACE_FOLDER) if _is_in_workspace(cwd) else cwd))
 

@@ -203,8 +203,8 @@ def describe_switch(name: str) -> str:
 def describe_losses(name: str, before: ModelFacts, after: ModelFacts, *, has_images: bool = False) -> str:
     """Describe what the model *name* lacks in comparison with the previous model; "" if nothing is known to be lacking.
 
-    *has_images* means that the conversation contains images. If the new model accepts no images, the text then also
-    says that these images are not sent.
+    *before* and *after* are the facts about the previous and the new model. *has_images* means that the conversation
+    contains images. If the new model accepts no images, the text also says that these images are not sent.
     """
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:

@@ -123,8 +123,8 @@ class ProjectApprovals:
     def describe_changed(self, texts: Iterable[tuple[ProjectText, ApprovalSource]]) -> list[str]:
         """Return a warning for each file that changed after a command-line flag approved the project's files.
 
-        Each warning is a sentence that names the file and says that it is not used. Returns [] if no flag approved
-        the files.
+        *texts* are the project's files, each with the result of `find_source`. Each warning is a sentence that names
+        the file and says that it is not used. Returns [] if no flag approved the files.
         """
         if self._approval != "flag":
             return []

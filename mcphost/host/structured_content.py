@@ -148,7 +148,8 @@ class ContentIndex:
         """Return whether everything in the value is also in the content blocks.
 
         This is the case for a string that repeats a block, for an object with only the data and fields of a media
-        block, and for lists and single-member objects that contain only such values.
+        block, and for lists and single-member objects that contain only such values. Values that are nested more than
+        *depth* levels deep are not examined, and count as missing.
         """
         match value:
             case str():

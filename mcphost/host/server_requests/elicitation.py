@@ -152,8 +152,9 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Show the form or URL to the user and return the user's action: accept, decline or cancel.
 
-        A form or URL that violates the specification is not shown. In protocol version 2026-07-28 and later, the
-        server then receives the action cancel; in earlier versions, it receives error -32602.
+        *why* is the reason shown with the form or URL. *context* is the client request during which the server sent its
+        request. A form or URL that violates the specification is not shown. In protocol version 2026-07-28 and later,
+        the server then receives the action cancel; in earlier versions, it receives error -32602.
         """
         if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
             return ServerRequestRejection(f"Elicitation mode {request.mode[:40]!r} is not supported.", INVALID_PARAMS)

@@ -149,9 +149,9 @@ class SamplingHandler:
             return await self._review_and_ask(models, wire_request, request, why, context, depth)
 
     def _report_limit(self, limit_error: str, hint: str) -> None:
-        """Notify the user that a request was refused because of a limit.
+        """Notify the user that a request was refused because of a limit; *limit_error* is a sentence about the limit.
 
-        This happens at most once every ten seconds, because a server may send thousands of requests.
+        The user is notified at most once every ten seconds, because a server may send thousands of requests.
         """
         now = time.monotonic()
         if now - self._reported_at >= _REPORT_SECONDS:

@@ -141,7 +141,10 @@ def _unique_names(server_names: list[str]) -> dict[str, str]:
 def _convert_messages(
     messages: tuple[SamplingMessage, ...], names: dict[str, str], issued_ids: Container[str]
 ) -> Iterator[Message]:
-    """Convert the messages for the model; tool calls get new ids, because providers do not accept every id."""
+    """Convert the messages for the model; tool calls get new ids, because providers do not accept every id.
+
+    *names* maps the server's tool names to the names for the model. See `parse_sampling_request` for *issued_ids*.
+    """
     ids: dict[str, ToolUsePart] = {}
     for message in messages:
         if message.tool_results:

@@ -246,9 +246,9 @@ class SamplingNesting:
     def depth(self, context: ServerRequestContext, answered_ids: frozenset[str]) -> int:
         """Return the nesting depth of a new sampling request; 1 means that it is not nested.
 
-        *answered_ids* are the ids of the tool calls whose results the new request contains. If the reply to an open
-        sampling request contained one of these calls, the new request continues the open one: both have the same
-        depth, and the open request is closed.
+        *context* is the client request during which the server sent the new request. *answered_ids* are the ids of the
+        tool calls whose results the new request contains. If the reply to an open sampling request contained one of
+        these calls, the new request continues the open one: both have the same depth, and the open request is closed.
         """
         calls = _possible_calls(context)
         related = [item for item in self._open if self._is_related(item, calls)]
@@ -261,8 +261,9 @@ class SamplingNesting:
     def record_tool_uses(self, context: ServerRequestContext, depth: int, tool_use_ids: frozenset[str]) -> None:
         """Record that a sampling request stays open, because its reply contains tool calls.
 
-        *depth* is the nesting depth of the request, and *tool_use_ids* are the ids of the tool calls. Call this before
-        the reply is sent. Does nothing if there are no tool calls.
+        *context* is the client request during which the server sent the sampling request, *depth* is the nesting depth
+        of the sampling request, and *tool_use_ids* are the ids of the tool calls. Call this before the reply is sent.
+        Does nothing if there are no tool calls.
         """
         if tool_use_ids:
             self._open = (*self._open, _OpenSampling(depth, tool_use_ids, _possible_calls(context), self._clock()))[
