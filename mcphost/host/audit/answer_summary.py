@@ -181,7 +181,7 @@ def is_recordable(question: Question[Any], answer: Any) -> bool:
 
 
 def resolve_answer(question: Question[Any], answer: Any) -> Any:
-    """Return the answer; if it is the content of a form, fill in the defaults of missing fields."""
+    """Return the answer; for a submitted form, fill in the defaults of missing fields."""
     if isinstance(question, FillForm) and isinstance(answer, Accept):
         content = _form_content(question, answer)
         return answer if content is None else Accept(content)

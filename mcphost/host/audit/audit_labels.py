@@ -95,8 +95,8 @@ def source_label(who: str) -> str:
 def decision_label(decision: str) -> str:
     """Return the translation of a recorded decision or outcome, such as "allowed once".
 
-    Unknown words are returned unchanged. A decision can have several parts, such as "not sent: the tool changed",
-    or begin with a number, as in "2 folders".
+    Words without a translation are returned unchanged. *decision* can have several parts, such as "not sent: the tool
+    changed", or begin with a number, as in "2 folders".
     """
     if decision in DECISION_LABELS:
         return _(DECISION_LABELS[decision])

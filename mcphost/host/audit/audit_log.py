@@ -78,9 +78,9 @@ def is_call_ambiguous(active: ActiveConversation) -> bool:
 class AuditLog:
     """Writer of audit rows; an awaited `record_*` method returns once its row is safely on disk.
 
-    If the file cannot be written, the user is notified, and the rows are kept in memory until they can be written, in
-    the same order. Until then, every action whose row is not on disk is refused. With `[audit] required = false`,
-    actions are refused only when too many rows are waiting.
+    If the log file cannot be written, the user is notified, and the rows are kept in memory, in order, until it can be.
+    Until then, every action whose row is not on disk is refused. With `[audit] required = false`, actions are refused
+    only when too many rows are waiting.
     """
 
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
@@ -217,7 +217,7 @@ class AuditLog:
         """Queue a row at the end of the log; `run` or the next awaited row writes it to disk.
 
         *make* builds the row when it is written. If the row records the end of an action, *about* is the row that
-        recorded its start.
+        records the start of this action.
         """
         self.store.enqueue(make, about)
         self._has_queued.set()

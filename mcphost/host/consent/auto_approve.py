@@ -52,9 +52,9 @@ class AutoApproval:
     A selected tool is covered only while its definition, its server's command or URL and the account are unchanged. For
     all other calls, the user is asked as usual, and the rules in `consent.never` still apply.
 
-    The mode ends when its budget is used up, when another conversation is opened, or when `stop` is called. The user is
-    then asked about calls that the mode approved but that were not sent yet. Only if the mode ends because the maximum
-    number of calls is reached are these calls sent without asking.
+    The mode ends when its budget is used up, when another conversation is opened, or when `stop` is called. Before a
+    call that the mode has already approved is sent, the user is then asked, unless the mode ended because the maximum
+    number of calls was reached.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class AutoApproval:
         return self._switch_off(why, who=who)
 
     def _switch_off(self, why: str, *, who: str = "mcphost") -> bool:
-        """End the mode, but let calls that it has approved be sent; return whether the mode was on.
+        """End the mode, but still send the calls that it has approved; return whether the mode was on.
 
         See `stop` for *why* and *who*.
         """
@@ -184,8 +184,8 @@ class AutoApproval:
     def may_send(self, period: int) -> bool:
         """Return whether a call that was approved in this period of the mode may be sent now.
 
-        The result is False if the mode was stopped or restarted after the approval, or if its time or tokens are used
-        up.
+        The result is False if the mode was stopped or restarted after the approval, or if its budget of seconds or
+        tokens is used up.
         """
         if period != self._period or not self._may_send:
             return False

@@ -36,8 +36,8 @@ class ConfigRules:
 def _places(rule: Rule) -> list[tuple[Hashable, Value | None]]:
     """Return the keys under which `forbid` indexes a rule.
 
-    If one rule replaces another, its keys include all keys of the other. `forbid` therefore needs to compare only rules
-    that share a key. Comparing every pair of rules would take seconds for thousands of rules.
+    If rule A replaces rule B, the keys of A include all keys of B. `forbid` therefore compares only rules that share a
+    key; with thousands of rules, comparing every pair would take seconds.
     """
     key = (
         replace(rule, conditions=(), written=""),

@@ -380,7 +380,7 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
     """Return the latest time at which one of these grants was created or used; 0 if there are no grants.
 
-    If the current time is earlier, the clock was set back.
+    If the current time is earlier than the result, the clock was set back.
     """
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
@@ -388,8 +388,8 @@ def _last_event_time(stored: tuple[Grant, ...]) -> float:
 def _is_unexpired(grant: Grant, newest: float) -> bool:
     """Return whether the grant has not expired.
 
-    *newest* is the time of the last known event. If the current time is more than 5 minutes before this time, the
-    clock must have been set back. A grant with an expiry time then counts as expired.
+    *newest* is the latest time at which a grant is known to have been created or used. If the current time is more than
+    5 minutes earlier, the clock must have been set back, and a grant with an expiry time counts as expired.
     """
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
@@ -402,8 +402,8 @@ class GrantStatus(Struct, frozen=True):
     """A grant and its current `state`; `why` is the reason if the grant does not apply.
 
     - "counts": the grant applies.
-    - "elsewhere": it is for another conversation, folder or account, or its server is removed or changed.
-    - "suspended": the user must grant it again.
+    - "elsewhere": the grant is for another conversation, folder or account, or its server is removed or changed.
+    - "suspended": the grant expired or the tool changed; it applies only after the user grants it again.
     """
 
     grant: Grant
@@ -498,10 +498,11 @@ class GrantRegistry:
         """Revoke and return the grant whose id begins with this prefix; *who* is recorded in the audit log.
 
         A stored grant is revoked for every running mcphost process. If the prefix matches a stored answer about sharing
-        a folder, or a decision to accept a server's changes, this is revoked instead, and the user is asked again.
+        a folder, or a decision to accept a server's changes, that answer or decision is revoked instead; the user is
+        asked again the next time it is needed.
 
-        A failing audit log does not prevent the revocation, which is recorded afterwards. Raises UsageError if no grant
-        or more than one has this prefix, and StoreError.
+        If the audit log cannot be written, the grant is still revoked, and the revocation is recorded later. Raises
+        UsageError if no grant or more than one has this prefix, and StoreError.
         """
         if id_prefix.startswith("r"):
             answer = await self._folder_answers.revoke(id_prefix)

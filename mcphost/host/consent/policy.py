@@ -30,7 +30,7 @@ class Approval(Struct, frozen=True):
     `source` is what allowed the call:
 
     - "once", "session" or "always": the user's choice in the consent prompt
-    - "session": also an earlier such choice in this session
+    - "session": also if the user chose this for an earlier call in this session
     - "grant": a stored grant, or a rule that the user created in the consent prompt
     - "rule": an allow-rule from the command line
     - "claim": the tool's server, which the user trusts, declares the tool read-only
@@ -116,10 +116,10 @@ class ConsentPolicy:
         """Allow or deny a tool call; ask the user if no rule or grant applies.
 
         *make_question* creates the consent prompt from the tool's history; cancellation withdraws it. *has_changed*
-        means that the tool's definition changed after an approval, so only a grant for the new one avoids the prompt.
+        means that the tool changed after this call was approved; only a grant for the new definition avoids the prompt.
 
-        If *is_valid* rejects arguments that the user edited, the call is approved once, without storing a rule that the
-        user created; the caller must report the error. *may_auto_approve* permits auto-approve mode.
+        If the user edited the arguments and created a rule, *is_valid* checks the arguments. Invalid ones are approved
+        once, without storing the rule; the caller must report the error. *may_auto_approve* permits auto-approve mode.
         """
         origins = await self._find_origins(identity.server, arguments)
         origins = replace(origins, must_be_named=self._matcher.asks_about_origins)
@@ -198,10 +198,10 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """Allow the call once or with a new rule, as the user answered, with the arguments as the user edited them.
+        """Allow the call once or by a new rule, depending on the user's answer, with the arguments that it contains.
 
         The call is denied if a never-rule covers it, or if the new rule does not. If *is_valid* rejects edited
-        arguments, the new rule is not stored, and the call is approved once; the caller reports the error.
+        arguments, the new rule is not stored and the call is approved once; the caller must report the error.
         """
         identity = waiting.identity
         arguments = question.arguments if verdict.arguments is None else verdict.arguments

@@ -331,7 +331,7 @@ def _named_paths(rule: Rule) -> set[tuple[str, ...]]:
 def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tuple[str, ...] = ()) -> bool:
     """Return whether an object contains only allowed arguments, including in objects nested in it.
 
-    *members* are the object's members, and *path* is its own path in the arguments of the call. *allowed*
+    *members* are the members of the object, and *path* is the object's path in the arguments of the call. *allowed*
     contains the paths of the allowed arguments.
     """
     for name, value in members.items():
@@ -394,10 +394,10 @@ def _has_similar_name(
 
     - A member has a similar name, such as `Path`, `path[]`, or `path` with an invisible character.
     - The same path is divided differently, such as `options.depth` as a single name, or one name as nested objects.
-    - A member is a prototype from which JavaScript objects inherit members.
+    - A member has a name such as `__proto__`, from which JavaScript objects inherit members.
 
-    *path* is the path within *members*, and *wanted* is the part of the normalized path that is still to be found
-    there. Raises UnclearNameError if the names are too long to be compared.
+    *path* is the path within *members*, and *wanted* is the part of the normalized path that is still to be found in
+    *members*. Raises UnclearNameError if the names are too long to be compared.
     """
     if depth > _MAX_DEPTH:
         return True

@@ -135,7 +135,7 @@ def _has_words(text: str) -> bool:
 
 
 def _describe_reading(found: PdfText) -> list[str]:
-    """Return phrases that describe how much of a PDF file was converted to text."""
+    """Return phrases that state how much of a PDF file was converted to text, for the attachment's note."""
     out = ["only the text of the PDF file is attached, without its pictures and layout"]
     if found.read < found.pages:
         out.append(f"only the first {found.read:,} of {found.pages:,} pages")

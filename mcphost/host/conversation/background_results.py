@@ -94,7 +94,7 @@ class BackgroundResults:
     async def add(self, conversation_id: str, part: ToolReturnPart) -> None:
         """Accept the result of a background call, publish an event, and add the result to its conversation.
 
-        A result that cannot be added yet is kept and added later.
+        A result that cannot be added yet keeps waiting; see `deliver` and `deliver_in_turn`.
         """
         self._waiting.setdefault(conversation_id, {})[part.use_id] = part
         outcome = part.outcome or "error"

@@ -49,7 +49,7 @@ _MAX_NAME = 200
 
 
 def find_cut(conversation: Conversation, keep: int) -> int:
-    """Return how many messages at the beginning can be summarized.
+    """Return how many messages at the beginning of a conversation can be summarized.
 
     Returns 0 if there is nothing more to summarize. At least *keep* messages are left after the summarized ones,
     and the first of these is a user message. A tool call and its result are never separated, and unsaved messages
@@ -416,7 +416,7 @@ def find_last_user_message(conversation: Conversation) -> int | None:
 
 
 def describe_largest_part(message: Message) -> str:
-    """Return a sentence that names the largest part of a user message: an attachment, or the text itself."""
+    """Return a sentence that names the largest part of a user message: an attachment, or the user's text."""
     largest = max(message.parts, key=estimate_part_tokens)
     size = estimate_part_tokens(largest)
     if name := _name_attachment(largest):

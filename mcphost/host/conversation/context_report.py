@@ -45,7 +45,7 @@ class ContextReport(Struct, frozen=True, kw_only=True):
 
     - `window`: the size of the model's context window in tokens, or an assumed size.
     - `is_assumed`: whether `window` is assumed, because the size is unknown.
-    - `counted`: the provider's token count for the last request and its response; 0 if there is none.
+    - `counted`: the provider's token count for the last request and its response; 0 if it is unknown.
     - `tools`: the tools, largest definition first.
     - `shortened`: the number of tool results that the request contains in shortened form.
     - `summarized`: the number of messages that a summary replaces.

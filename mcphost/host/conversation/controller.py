@@ -168,11 +168,11 @@ class ConversationController:
         return self._active.page_contexts
 
     def start_manual_call(self) -> "AddManualCallFn":
-        """Return a function that saves a call made by the user, and its page, in the conversation that is open now.
+        """Return a function that saves a call by the user, with its interactive page if any, in this conversation.
 
         Pass the finished call to the function; it returns the conversation's id, and the host saves the call in the
-        background. The call is saved in this conversation even if another one is opened in the meantime. It is not sent
-        to the model.
+        background. The call is saved in the conversation that is open now, even if another one is opened before the
+        function is called. The call is not sent to the model.
         """
         return self._active.start_manual_call()
 
@@ -214,8 +214,8 @@ class ConversationController:
     async def insert(self, messages: Sequence[Message]) -> None:
         """Add the messages of an MCP prompt to the end of the open conversation.
 
-        They can be messages from the user and from the assistant. The model does not answer automatically; if the last
-        message is from the user, call `continue_turn` to get an answer. Raises UsageError while a turn is running.
+        The messages can be from the user and from the assistant. The model does not answer them automatically; if the
+        last message is from the user, call `continue_turn` to get an answer. Raises UsageError while a turn is running.
         """
 
         async def add(_: _Work) -> None:
@@ -228,7 +228,7 @@ class ConversationController:
         await self._run_alone(add)
 
     async def has_page_results(self) -> bool:
-        """Return whether results of calls with an interactive page are stored; False if the store cannot be read."""
+        """Return whether a stored result of the conversation has an interactive page; False if the store fails."""
         try:
             return bool(self.id) and await self._store.get().has_page_results(self.id)
         except StoreError as error:
@@ -258,8 +258,8 @@ class ConversationController:
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
         """Let the selected model answer the last user message again; the earlier answer is kept as a branch.
 
-        The last user message is the last one that the user wrote. Messages that mcphost wrote, such as the request to
-        continue an answer, are part of the earlier answer.
+        A message that mcphost wrote with the role of the user, such as the request to continue an answer, does not
+        count as a user message; it is part of the earlier answer.
 
         If *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
         calls; otherwise all tools are called again. Raises UsageError if there is no user message, a message is

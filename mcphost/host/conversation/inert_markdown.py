@@ -1,9 +1,9 @@
 """Conversion of untrusted Markdown to readable Markdown that is safe to embed in a document.
 
-The result loads no external content, hides no text, and cannot be mistaken for another part of the document.
-Renderers differ, so text is left unchanged only if all of them treat it as code: fenced blocks, which are
-closed here if necessary, and code spans within one line. An indented code block outside of a list becomes a fenced
-one. Elsewhere, images become links, HTML becomes text, and headings become smaller.
+The result loads no external content, hides no text, and cannot be mistaken for another part of the document. Only code
+that all renderers recognize as code is left unchanged: fenced blocks, which are closed here if necessary, and code
+spans within one line. An indented code block outside of a list becomes a fenced one. In all other text, images become
+links, HTML becomes text, and headings become smaller.
 """
 
 import re
@@ -75,7 +75,7 @@ class _Converter:
         """Add a line to the open code block; return False if the line is not part of it.
 
         An indented block also ends at a line with less indentation. A closing fence is written with the indentation of
-        the block: with more indentation, whether it closes the block would depend on the surrounding list.
+        the block, because renderers may not recognize a fence that is indented further.
         """
         content = line.strip(_BLANKS)
         if self._indent and content:
@@ -179,8 +179,8 @@ def _escape(match: re.Match[str]) -> str:
 def _find_code_spans(lines: list[str]) -> list[Spans]:
     """Return the code spans in each line of a paragraph, or none if renderers may disagree on their ends.
 
-    Renderers agree if each span begins and ends within one line, and within one cell if the paragraph may be a
-    table, and if no backtick can be part of a link's target.
+    Renderers agree on them if each span begins and ends within one line (or within one cell, if the paragraph may be a
+    table), and if no backtick can be part of a link's target.
     """
     is_table = any("|" in line and "-" in line and _TABLE_RULE.match(line) for line in lines)
     found: list[Spans] = []

@@ -31,7 +31,7 @@ class Instructions:
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """The texts of the files to include in the system prompt."""
+        """The texts of the instructions files, to be included in the system prompt."""
         return tuple(_prompt(one.text) for one in self.statuses if one.is_used)
 
     @property
@@ -45,10 +45,10 @@ class Instructions:
         self.statuses = tuple(one for one in self.statuses if value or one.text.is_own)
 
     async def refresh(self, *, again: bool = False) -> None:
-        """Read the files again and ask the user about new or changed ones; cancelling withdraws the question.
+        """Read the instructions files again and ask about new or changed ones; cancelling withdraws the question.
 
-        The user is notified once of an unusable file or a failing store. If *again* is true, the user is also asked
-        about files that they declined to approve earlier in this session.
+        The user is notified once of each file that cannot be used, and of an error from the store. If *again* is true,
+        the user is also asked about files that they declined to approve earlier in this session.
         """
         if self._places is None:
             return
@@ -73,7 +73,7 @@ class Instructions:
                 self._events.notify("warning", problem)
 
     async def forget(self, text: ProjectText) -> None:
-        """Revoke the approval of a file and stop using it. Raises StoreError."""
+        """Revoke the approval of an instructions file and stop using the file. Raises StoreError."""
         await self._approvals.forget(text)
         await self.refresh()
 

@@ -82,9 +82,9 @@ def parse_reference(text: str) -> FileReference:
 def find_mentioned(names: Mapping[str, str]) -> dict[str, FileReference]:
     """Return a file reference for each value of *names* that is the relative path of a regular file.
 
-    The references have the same keys as in *names*. A line range may follow the path. A path with `..` is ignored,
-    so that only files in the working folder are found; `read_attachment` refuses symbolic links that lead out of
-    it.
+    The keys of the result are those of *names*. A value may end with a line range, such as `:10-20`. A path with `..`
+    is ignored, so that only files in the working folder are found; `read_attachment` refuses symbolic links that lead
+    out of it.
     """
     found: dict[str, FileReference] = {}
     for key, name in names.items():
@@ -148,7 +148,7 @@ def _note_link(attachment: Attachment, path: str, folder: str, real: str) -> Att
 def _make_relative(path: str, folder: str) -> str:
     """Return an absolute path within *folder* relative to it, as the user would type it.
 
-    All other paths are returned unchanged, including a path in *folder* that leads out of it through a link.
+    All other paths are returned unchanged, including a path that leads out of *folder* through a symbolic link.
     """
     base, expanded = f"{os.path.realpath(folder).rstrip('/')}/", os.path.normpath(os.path.expanduser(path))
     is_inside = "\0" not in path and expanded.startswith(base) and os.path.realpath(expanded).startswith(base)
@@ -173,7 +173,7 @@ def _resolve(path: str, folder: str, shown: str) -> str:
 
 
 def _is_confined(path: str) -> bool:
-    """Return whether a path must stay inside the folder, because it is relative and contains no `..`."""
+    """Return whether a path must not lead out of the working folder, because it is relative and contains no `..`."""
     expanded = os.path.expanduser(path)
     return not os.path.isabs(expanded) and ".." not in expanded.split("/")
 
@@ -181,8 +181,9 @@ def _is_confined(path: str) -> bool:
 def _open(real: str, base: str) -> int:
     """Open the file or folder *real*, and return its descriptor. Raises OSError.
 
-    *real* and *base* are paths with all links resolved. If *base* is not "", every folder below it is opened in turn
-    without following links, because a part of the path may have become a link since it was checked.
+    *real* and *base* are paths with all links resolved. If *base* is not "", the folders between *base* and *real* are
+    opened one after the other without following links, because one of them may have been replaced with a link since the
+    path was checked.
     """
     # Not blocking, because opening a pipe would wait for a writer.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -242,7 +243,7 @@ def identify_binary(body: bytes) -> str:
 
 
 def _is_damaged(mime_type: str, body: bytes) -> bool:
-    """Return whether an image has no size, or is a PNG file that is cut off before its last chunk."""
+    """Return whether an image has a width or height of 0, or is a PNG file that is cut off before its last chunk."""
     image = identify_image(body)
     if image is None:
         return False
@@ -317,7 +318,8 @@ def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) 
 class _TextHead:
     """The beginning of a text that is being read.
 
-    It may become slightly longer than an attachment may be, so that `encode` shows whether text must be truncated.
+    It can hold slightly more text than an attachment, so that the length of what `encode` returns shows whether the
+    text must be truncated.
     """
 
     def __init__(self) -> None:

@@ -113,7 +113,7 @@ class ModelRequestBuilder:
         )
 
     def defer(self, server: str) -> None:
-        """Offer a server's tools in the open conversation only once the model has found them by searching."""
+        """Defer a server's tools in the open conversation: send each definition only once the model has found it."""
         self.tools.defer(server)
 
     def find_server(self, name: str) -> str:

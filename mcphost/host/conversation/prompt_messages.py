@@ -75,9 +75,9 @@ async def read_links(
 ) -> tuple[Message, ...]:
     """Return the messages with the contents of linked resources added.
 
-    *links* maps the index of a message to the URI that it links to; *read* requests a resource from a server. The links
-    stay in the messages, so the model still sees the URIs. Errors raised by *read* are passed on. Raises UsageError if
-    the contents are too large.
+    *links* maps the index of a message to the URI that the message links to; *read* requests a resource from a server.
+    The links stay in the messages, so the model still sees the URIs. Errors raised by *read* are passed on. Raises
+    UsageError if the contents are too large.
     """
     out = list(messages)
     size = 0

@@ -47,7 +47,8 @@ class ResourceVersions:
     def note_read(self, part: Part) -> None:
         """Record that the resource version in *part* was read now.
 
-        This method is also called when the user dismisses a change, so that the version no longer counts as outdated.
+        This method is also called when the user dismisses the notice of a change, so that the version in *part* no
+        longer counts as outdated.
         """
         if (key := resource_key(part)) is not None:
             _remember(self._read, (key, hash(part)), self._clock())
@@ -69,7 +70,7 @@ class ResourceVersions:
     def _find_times(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], float]:
         """Return when each of these resources last changed, if known; keys are server name and URI.
 
-        The URIs are indexed first, so that a change need not be compared with every resource.
+        The URIs are indexed first, so that each reported change need not be compared with every resource.
         """
         found: dict[tuple[str, str], float] = {}
         if self.is_empty:

@@ -152,8 +152,8 @@ class ResultShortening:
 def _create_cache(shorten: Callable[[Message], Message]) -> MessageCache[Message | None]:
     """Create a cache of shortened messages; it contains None for a message that *shorten* does not change.
 
-    The message itself must not be the value: the cache drops a value when its message is freed, which the value would
-    prevent.
+    The message itself must not be stored as its value. The cache drops a value when its message is freed, and a
+    reference from the value would keep the message alive.
     """
 
     def compute(message: Message) -> Message | None:

@@ -151,8 +151,8 @@ def list_other_calls(
 ) -> tuple[CompletedCall, ...]:
     """Return the calls in this conversation that *messages* do not contain, oldest first.
 
-    These are the user's own calls and the model's calls on other branches, made after the first of *messages*. They
-    are read from *rows*, the rows of the audit log, newest first, which do not contain the arguments.
+    These are the user's own calls and the model's calls on other branches, made after the first of *messages*. They are
+    read from *rows*, the rows of the audit log, newest first. The rows do not contain the calls' arguments.
     """
     read_only = _list_read_only_tools(servers)
     outcomes = {row.about: row.decision for row in rows if row.about and row.event == "ended"}
@@ -188,9 +188,10 @@ def _find_requested_rows(
 ) -> set[int]:
     """Return the numbers of the rows in *started* that record calls requested by *messages*.
 
-    *started* contains the audit rows about started calls, oldest first, and *outcomes* maps the number of each row to
-    the outcome of the call. A call has several rows if it was started again because it could not be sent. Its last row
-    is the one in which it was sent; later rows with the same call id belong to another branch.
+    *started* contains the audit rows that record the start of a call, oldest first, and *outcomes* maps the number of
+    each row to the outcome of the call. If a call could not be sent and was started again, each start has its own row.
+    The row of the start after which the call was sent is the call's last one; later rows with the same call id belong
+    to another branch.
     """
     by_call: dict[str, list[AuditRow]] = {}
     for row in started:
@@ -214,7 +215,7 @@ def _is_since(row: "AuditRow", at: float) -> bool:
 
 
 def find_audit_row(call: CompletedCall, rows: "Sequence[AuditRow]") -> "AuditRow | None":
-    """Return the oldest audit row about this tool call, or None; the row names who allowed the call.
+    """Return the oldest audit row about this tool call, which names who allowed it; None if there is no row.
 
     *rows* are newest first. Rows of other conversations are included, because a copied conversation contains calls of
     the original. Rows from before the call are ignored, because another branch may use the same call id.

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 class ConversationPreview(Struct, frozen=True):
     """Messages around a chosen message of a stored conversation.
 
-    It also states whether there are more messages before and after these.
+    It also states whether the conversation has more messages before and after these.
     """
 
     messages: "tuple[StoredMessage, ...]"
@@ -182,9 +182,9 @@ class StoredConversations:
         await self._results.delete(await self._deletion.delete(conversation_id))
 
     async def salvage(self, file: Path, *, mark: str) -> "SalvageReport":
-        """Add the readable conversations of a damaged database file; see `salvage_conversations`.
+        """Copy the readable conversations of a damaged database file; see `salvage_conversations`.
 
-        The titles of the copies end with *mark* in parentheses.
+        The title of each copy ends with *mark* in parentheses.
         """
         from mcphost.store.salvage import salvage_conversations
 
@@ -205,7 +205,7 @@ class StoredConversations:
         """Add all unindexed conversations to the search index, in small steps, newest first.
 
         *pause* is the pause after each step in seconds. If indexing is cancelled or the process is killed, the next
-        call continues from there. A StoreError ends the indexing and is logged.
+        call continues where this one stopped. A StoreError ends the indexing and is logged.
         """
         indexer = SearchIndexer(self._database)
         try:

@@ -249,7 +249,7 @@ def _choose_target(window: int) -> int:
 
 
 def estimate_summary_tokens(model: llm.ChatModel, tokens: int) -> int:
-    """Estimate the size of a summary in tokens, including the text that is sent with it.
+    """Estimate the size of a summary in tokens, including the sentences that introduce and follow it in a request.
 
     *model* writes the summary, and *tokens* is the size of the messages that it replaces.
     """

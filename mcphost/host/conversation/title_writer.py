@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 class TitleWriter:
     """Component that replaces the automatic title of a conversation with a title written by a model.
 
-    The automatic title is the first line of a message.
+    The automatic title is the first line of the conversation's first message.
     """
 
     def __init__(

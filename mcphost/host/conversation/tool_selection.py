@@ -128,7 +128,7 @@ class ToolSelection:
     def defer(self, server: str) -> None:
         """Send the definitions of a server's tools, even pinned ones, only once the model has found them by searching.
 
-        This applies to the open conversation, until the user chooses otherwise with `prefer`.
+        This applies to the open conversation, until the user makes another choice with `prefer`.
         """
         self.prefer(server, "", "deferred")
         for offer in self.list_offers():

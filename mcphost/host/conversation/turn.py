@@ -167,10 +167,11 @@ class Turn:
         """Create a turn; messages appended to *steering* while it runs are sent with the next tool results.
 
         Each message in *steering* is a tuple of the parts of a user message, whose attachments have not been reviewed
-        yet. The next of these messages also sends the waiting *page_contexts*, the contexts of open pages.
+        yet. *page_contexts* are the contexts of open pages; those that have not been sent yet are sent with the next
+        message from *steering*.
 
-        *number* identifies the turn in events. It differs from the number that questions to the user show, which counts
-        the turns of the conversation.
+        *number* identifies the turn in events. In questions to the user, a different number is shown: the position of
+        the turn in the conversation.
         """
         self._number = number
         self._id = secrets.token_hex(6)

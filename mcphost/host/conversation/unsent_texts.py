@@ -43,8 +43,8 @@ class UnsentTexts:
     def __init__(self, database: Database, copy_finder: Lazy[CopyFinder] | None = None) -> None:
         """Create the store of unsent texts in *database*.
 
-        *copy_finder* finds parts of a text that came from servers. Until another component has created it, no server
-        has provided a text that the user can edit, so there is nothing to find.
+        *copy_finder* finds parts of a text that came from servers. It is created when a server first provides a text
+        that the user can edit; before that, there is nothing to find.
         """
         self._store = UnsentTextStore(database)
         self._copy_finder = copy_finder
@@ -52,7 +52,7 @@ class UnsentTexts:
         self._saving = anyio.Lock()
 
     def keep(self, place: str, text: UnsentText) -> None:
-        """Remember the unsent text of a place, such as a conversation; the next `flush` stores it."""
+        """Remember the unsent text of a *place*, usually a conversation's id; the next `flush` stores the text."""
         self._waiting[place] = text
 
     async def flush(self) -> None:
@@ -88,7 +88,7 @@ class UnsentTexts:
         return text
 
     async def load(self, place: str) -> UnsentText:
-        """Return the unsent text of a place, such as a conversation; an empty text if the store fails."""
+        """Return the unsent text of a *place*, usually a conversation's id; an empty text if the store fails."""
         if place in self._waiting:
             return self._waiting[place]
         try:
@@ -97,9 +97,9 @@ class UnsentTexts:
             return UnsentText()
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Return a key for the unsent text of a new conversation, and the text stored there by an earlier run.
+        """Return a key for the unsent text of a new conversation, and the text stored for that key by an earlier run.
 
-        The text is empty if there is none or the store fails.
+        The text is empty if no earlier run stored one or if the store fails.
         """
         try:
             place, text = await self._store.claim_new()

@@ -20,8 +20,8 @@ BUDGET_LABELS: dict[BudgetName, str] = {
 class BudgetUse(Struct, frozen=True):
     """A limit of the budget and the amount already spent, both in US dollars.
 
-    `limit` is the limit that applies in this conversation. `raised` is the new limit if the user answers with
-    `RaiseBudget`, or 0 if the request does not exceed this limit.
+    `limit` is the limit that applies in this conversation. `raised` is the value to which `RaiseBudget` would raise it,
+    or 0 if the request does not exceed it.
     """
 
     name: BudgetName
@@ -95,7 +95,8 @@ class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
     """Consent prompt for a model request that exceeds the budget; costs are estimates in US dollars.
 
     - `input_cost`: the cost of the input, None if the model's price is unknown.
-    - `output_cost`: the cost of a response of `max_output_tokens` tokens, the longest possible one, or None.
+    - `output_cost`: the cost of the longest possible response (`max_output_tokens` tokens), None if the price is
+      unknown.
     - `shorter_output_tokens`: the length of the longest response within the budget, 0 if there is none.
     - `cached_tokens`: the part of the input that the provider has probably cached.
     - `shares`: the parts of the input, largest first.

@@ -133,7 +133,7 @@ def is_text_list(value: Any) -> bool:
 
 
 def field_error(field: Field, value: Any) -> str:
-    """Return the error in a value as a phrase that follows the field's name; "" if the value is valid."""
+    """Return what is wrong with a value, as a phrase that follows the field's name; "" if the value is valid."""
     if is_empty(field, value):
         return "is required" if field.required else ""
     try:

@@ -29,7 +29,7 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     - `why`: the reason for the question, as a short phrase.
     - `account`: the account in use at the server, "" for none.
     - `number`: the number of the tool call, or other request to the server, during which the question arose; 0 for
-      none. The CallEnded event has the same number.
+      none. The CallEnded event for that request has the same number.
     """
 
     KIND: ClassVar[str]
@@ -42,8 +42,9 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     def is_retry(self) -> bool:
         """Whether the question is asked again because the user's last entry, such as a passphrase, was wrong.
 
-        A frontend then opens the question's text input immediately, so that a passphrase typed again does not end up in
-        another input. If the user has typed elsewhere in the meantime, it waits until the user opens the question.
+        A frontend then opens the question's text input immediately, so that a passphrase that the user types again does
+        not end up in another input. If the user has typed in another input since the wrong entry, the frontend waits
+        until the user opens the question.
         """
         return False
 

@@ -184,7 +184,7 @@ ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny
 class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     """Consent prompt for a tool call; the frontend shows all arguments.
 
-    - `claims`: the tool's annotations, which are unverified.
+    - `claims`: the tool's annotations from the server, which are unverified.
     - `account`: the account that the call uses, "" for none.
     - `folder`: the server's working directory, to which paths are relative; None if it runs on another machine.
     - `schema`: the tool's input schema, for editing the arguments; edits are refused unless `editable` is true.
@@ -248,11 +248,11 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     - `env_file`: the path and digest of a file with more environment variables.
     - `sign_in`: the OAuth settings.
     - `filled_in`: the local values that the server receives, such as "header Authorization: ${keyring:work}".
-    - `expansion`: the current value of each reference in the command, the folder and the URL.
-    - `file`: the configuration file.
+    - `expansion`: the current value of each `${…}` reference in the command, the folder and the URL.
+    - `file`: the configuration file that contains the server.
     - `trusts_claims`: whether calls of tools that the server declares read-only need no approval.
     - `restrictions`: the limits on a server that is defined by a project.
-    - `changed`: a diff from the earlier approval; lines begin with "- ", "+ " or two spaces.
+    - `changed`: a diff from the configuration approved earlier; its lines begin with "- ", "+ " or two spaces.
     - `warnings`: the risks of the command and the variables, one sentence each.
     """
 
@@ -283,8 +283,8 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
 class ShownText(Struct, frozen=True):
     """A file whose text is shown for approval; the frontend sanitizes it.
 
-    `changed` contains a diff from the earlier approval, as in `TrustServer`; it is empty if there was none. For a hooks
-    file, `hooks` contains its hooks, because the text alone can hide which programs they start.
+    `changed` contains a diff from the text approved earlier, with lines as in `TrustServer`; it is empty if no text was
+    approved. `hooks` contains the hooks of a hooks file, because its text alone can hide which programs they start.
     """
 
     path: str
@@ -502,7 +502,7 @@ class ShareAlways(Struct, frozen=True):
 
 
 class DoNotShare(Struct, frozen=True):
-    """Answer that shares no folders now; the user is asked again at a later request."""
+    """Answer that shares no folders now; the user is asked again when the server next requests them."""
 
 
 class NeverShare(Struct, frozen=True):
@@ -512,7 +512,7 @@ class NeverShare(Struct, frozen=True):
 class SharePerServer(Struct, frozen=True):
     """Answer for several servers: maps each server's name to "once", "session", "always", "never" or "deny".
 
-    A server that is not in the mapping is denied.
+    A server that is not in the mapping counts as "deny".
     """
 
     choices: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults

@@ -19,10 +19,10 @@ _UNKNOWN = frozenset({"any", "object", "array", "[any]", "{…}"})
 
 
 def outline_schema(schema: object, root: dict[str, Any]) -> str:
-    """Return a short description of the JSON values that *schema* allows, or "" if it would say nothing.
+    """Return a short description of the JSON values that *schema* allows, or "" if little is known about them.
 
-    Types have the names of JSON Schema, and "?" marks an optional member. *root* contains the definitions to which
-    references in *schema* point. Names and constants in the outline are unsanitized text from the server. The work is
+    Types have the names of JSON Schema, and "?" marks an optional member. *root* contains the definitions to which each
+    `$ref` in *schema* points. Names and constants in the outline are unsanitized text from the server. The time is
     limited, whatever the schema contains.
     """
     outline = _Outliner(root).describe(schema, 0)
@@ -32,7 +32,7 @@ def outline_schema(schema: object, root: dict[str, Any]) -> str:
 
 
 def resolve_reference(reference: object, root: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the definition in *root* that a `$ref` names, or None if it names another place or nothing."""
+    """Return the definition in *root* that the value of a `$ref` names, or None if there is no such definition."""
     if not isinstance(reference, str):
         return None
     _, _, pointer = reference.partition("#/")

@@ -113,7 +113,8 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     - `seconds`: how long the question stays open. It is withdrawn earlier if the sign-in completes.
     - `browser`: whether mcphost can open a browser.
     - `other_method`: the method that the user can switch to, "code" or "browser"; "" for none.
-    - `other_accounts`: accounts that are already signed in. To use one, the user declines and selects it.
+    - `other_accounts`: accounts that are already signed in. To use one, the user declines this sign-in and then selects
+      the account.
     - `warnings`: sentences to show first.
 
     The following are set only for a sign-in with a device code:
@@ -165,7 +166,7 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Create the prompts; *open_url* opens a URL in a browser. If it is None, the frontend does this.
+        """Create the prompts; *open_url* opens a URL in a browser. If *open_url* is None, the frontend opens URLs.
 
         *can_open* returns whether a browser can be opened on this computer.
         """
@@ -187,8 +188,8 @@ class SignInPrompts:
     ) -> str | None:
         """Ask the user to sign in; return the redirect URL that the user pasted, or None if the user declines.
 
-        Returns "" if the user switched to the other method, or if the frontend opens the browser. If mcphost opens the
-        browser instead, the question is asked again, so that the user can still cancel or paste the URL.
+        Returns "" if the user switched to the other sign-in method, or if the frontend opens the browser. If mcphost
+        opens it instead, the question is asked again, so that the user can still cancel or paste the redirect URL.
 
         *code* is the device code, "" for none. *note* is the reason if the user is asked again, otherwise "". *terms*
         contains the time limit and other details. See SignInQuestion for the other parameters.

@@ -19,7 +19,7 @@ class AcceptToolChanges(Struct, frozen=True):
     """Answer that accepts the changes of the tools in `tools`; all others stay in quarantine.
 
     If `for_session` is true, later changes of the server's tools are also accepted, until mcphost exits or the user
-    revokes this. It has an effect only if the question has `offers_session` set.
+    revokes this decision. `for_session` has an effect only if the question has `offers_session` set.
     """
 
     tools: tuple[str, ...] = ()
