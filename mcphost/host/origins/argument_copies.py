@@ -55,8 +55,8 @@ class _Value(NamedTuple):
 class _Found(NamedTuple):
     """A copied part of an argument; `copied` is its folded text.
 
-    `first` and `end` are the positions of the copy in the searched text. `span` is the part of the argument that
-    contains the copy, as start and end. If the copy was encoded, `span` covers the whole encoded part.
+    `first` and `end` are the start and end of the copy in the searched text. `span` is the start and end of the copy in
+    the argument itself or, if the copy was encoded, of the whole encoded part.
     """
 
     paths: str
@@ -101,7 +101,7 @@ class ArgumentTexts:
     def copied_parts(self, origin: ArgumentOrigin) -> Iterator[str]:
         """Yield the copied parts of the argument that *origin* names, as they are written there.
 
-        Yields nothing if the argument has changed and is now too short.
+        Yields nothing if the argument was edited and is now too short.
         """
         text = self._texts.get(origin.argument, "")
         for start, end in origin.spans:

@@ -72,8 +72,8 @@ class ConversationOrigins:
     def note(self, outside: OutsideText) -> None:
         """Remember text from a server or file that the user can edit and send as a message.
 
-        The text is not remembered if this would exceed a limit on the number or size of the texts. In each conversation
-        in which the user sends a message afterwards, the server's texts then count as not completely compared.
+        If a limit on the number or size of these texts is reached, the text is not remembered. The texts of its server
+        then count as not completely compared in every conversation in which the user sends a message afterwards.
         """
         self._conversation.set_copy_finder(self._mark_copies)
         outside = replace(outside, target=outside.target or self._servers.targets.get(outside.server, ""))
@@ -99,15 +99,15 @@ class ConversationOrigins:
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember text from a server that the user can edit and send as a message.
 
-        *source* names where the text comes from, such as a prompt or a tool. *target* identifies the server's program
-        or URL at that time, "" for the current one; see `Message.servers`.
+        *source* names where the text comes from, such as a prompt or a tool. *target* identifies the program or URL
+        from which the server sent it, "" for the server's current one; see `Message.servers`.
         """
         self.note(OutsideText(server, source, text, target))
 
     async def _mark_copies(self, message: Message) -> Message:
         """Return a message that the user typed, with the parts marked that were copied from remembered texts.
 
-        See `note` for the remembered texts, and `TextPart.copies` for the marks.
+        See `note` for the remembered texts, and `TextPart.copies` for how the parts are marked.
         """
         parts = [
             replace(part, copies=await self._find_in(part.text)) if isinstance(part, TextPart) else part
@@ -118,7 +118,7 @@ class ConversationOrigins:
     async def find_copies(self, text: str) -> tuple[CopiedText, ...]:
         """Return the parts of an unsent text that were copied from remembered texts; see `note`.
 
-        This is called often, so a long text is not compared; all of it then counts as possibly copied.
+        This method is called often, so a long text is not compared; the whole text then counts as possibly copied.
         """
         if len(text) > _MAX_UNSENT_CHARACTERS:
             return (*self._all_copied(text, self._noted), *self._unknown_copies())
@@ -251,8 +251,9 @@ class ConversationOrigins:
     def _update(self, messages: Sequence[Message], targets: dict[str, str]) -> None:
         """Index the messages added since the last update; if earlier ones or the *targets* changed, index all messages.
 
-        The index also contains texts that are not part of a message, such as a prompt that the user can edit. They do
-        not count toward its maximum size, and the caller adds them again to each new index.
+        The index also contains texts that are not part of a message, such as a prompt that the user can edit. These
+        texts do not count toward the maximum size of the index; if a new index is created, the caller must add them
+        again.
         """
         known = len(self._indexed)
         is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]

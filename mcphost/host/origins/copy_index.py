@@ -124,8 +124,8 @@ class CopyIndex:
     def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
         """Return the copy that contains the n-gram at *place* in *text*, or None if there is none.
 
-        *entry* is the number of an index entry, which refers to a place in an indexed text. If the same n-gram is
-        there, the copy is extended to the right until the texts differ, and to the left by at most the stride.
+        *entry* is the number of an index entry, which refers to an n-gram in an indexed text. If this n-gram equals the
+        one in *text*, the copy is extended to the right until the texts differ, and to the left by at most the stride.
         *covered* maps each group to the end of its last copy, before which the new copy must not begin. Returns None if
         the n-grams differ, if the copy would be too short, or if the n-gram is part of the last copy.
         """
@@ -163,8 +163,8 @@ class WindowIndex:
     """Index of all windows of a fixed length in selected parts of texts.
 
     Equal windows are stored once for each group of texts, so a copy is found even if its windows repeat thousands of
-    times, as in indented text. Each window takes 12 bytes, for a 64-bit hash and the number of its text; immediately
-    after the table has grown, it can take twice as much.
+    times, as in indented text. The index is a hash table that takes at least 12 bytes for each window: a 64-bit hash
+    and the number of the window's text.
     """
 
     def __init__(self, length: int, limit: int) -> None:
@@ -230,8 +230,8 @@ class WindowIndex:
     def _windows(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
         """Yield the windows that overlap one of *spans*, which must be sorted, as (first start, last start, hash).
 
-        Both starts are the same for most windows. Equal windows that follow each other, in a run of one character such
-        as a space, are yielded as one item, except for the first of them.
+        For most windows, both starts are the same. In a run of one character, such as a space, all windows are equal;
+        after the first of them, the others are yielded as one item.
         """
         length, done = self._length, 0
         for start, end in spans:

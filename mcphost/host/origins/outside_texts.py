@@ -36,7 +36,7 @@ _WINDOW_WEIGHT = 4
 
 
 class OutsideText(Struct, frozen=True):
-    """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource.
+    """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource it came from.
 
     `target` identifies the server's program or URL when it sent the text (see `Message.servers`). It is "" if this is
     unknown, or if `server` is a name that `origin_name` returned.

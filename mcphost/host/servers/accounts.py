@@ -307,7 +307,7 @@ class Accounts:
     def _replaceable_servers(self, stored_account: "StoredAccount") -> list[str]:
         """Return the names of the servers that use this account and can switch to another one.
 
-        Servers whose configuration names the account are not included.
+        A server whose configuration sets the account cannot switch, and is not included.
         """
         return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 

@@ -90,7 +90,7 @@ class KnownInstructions:
     """The instructions of all servers that the model may have received in this run.
 
     They are kept after a session ends, because they remain part of earlier model requests. Their number and total size
-    are limited. `left_out` names the servers that had further instructions, which were not kept.
+    are limited. `left_out` names the servers whose further instructions were not kept because of these limits.
     """
 
     def __init__(self) -> None:

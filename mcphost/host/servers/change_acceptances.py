@@ -9,7 +9,7 @@ from mcphost.serialization import Struct, replace
 class ChangeAcceptance(Struct, frozen=True):
     """The user's decision to accept all changes of one server's tools for this session.
 
-    `server_digest` is the digest to which the server's approval is bound; the decision ends if it changes.
+    `server_digest` is the digest to which the server's approval is bound; when this digest changes, the decision ends.
     """
 
     id: str

@@ -131,7 +131,7 @@ class ChangeWatcher:
     async def refresh(self, kinds: tuple[str, ...] = KINDS) -> None:
         """Fetch the lists in *kinds* again, bypassing the cache.
 
-        If they cannot be read, keep the previous lists and log a warning.
+        If the lists cannot be read, keep the previous ones and log a warning.
         """
         async with self._listing_lock:
             await self._refresh(kinds)
@@ -160,7 +160,7 @@ class ChangeWatcher:
         """List the tools again before a tool call if the current list may be outdated. Never raises.
 
         Waits at most 10 seconds, not counting a sign-in by the user. Has no effect before protocol version 2026-07-28:
-        in these versions, a list is used until the server announces a change.
+        in earlier versions, a list is used until the server announces a change.
         """
         if not self._is_stale():
             return
@@ -215,9 +215,9 @@ class ChangeWatcher:
     def list_again(self) -> None:
         """Request that all features be listed again after a connection failure.
 
-        The server may be a new process, whose features differ. This usually means a new session, whose features are
-        listed anyway, but not for an HTTP server without session ids. From protocol version 2026-07-28 on, the next
-        tool call waits until the tools are listed.
+        After the failure, the server may be a new process with other features. A new session lists all features anyway,
+        but an HTTP server without session ids can be replaced within a session. From protocol version 2026-07-28 on,
+        the next tool call waits until the tools are listed.
         """
         self._is_doubtful = True
         self._stale_kinds.update(KINDS)

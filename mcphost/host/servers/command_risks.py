@@ -96,7 +96,7 @@ def argument_risks(server: ServerConfig) -> tuple[str, ...]:
 def url_secret_risks(server: ServerConfig) -> tuple[str, ...]:
     """Return warnings about secrets in a server's URL, which servers and proxies write to their logs.
 
-    References to secrets in a project's server are not included, because `reference_risks` reports them.
+    For a server from a project, `${…}` references to secrets are not included, because `reference_risks` reports them.
     """
     sent = dict.fromkeys(
         what for place, what in list_references(server) if place == "address" and _is_secret_reference(server, what)

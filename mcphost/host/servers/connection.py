@@ -576,7 +576,7 @@ class ServerConnection:
             self._events.publish(self.event())
 
     def active_uris(self) -> tuple[str, ...]:
-        """Return the URIs of the resources whose changes the server announces; empty without a usable connection."""
+        """Return the URIs of the resources whose changes the server announces; () unless the server is ready."""
         return self.changes.announced_uris() if self._status.state == "ready" else ()
 
     async def set_log_level(self, level: str) -> None:

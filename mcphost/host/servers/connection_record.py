@@ -15,11 +15,11 @@ from mcphost.host.servers.server_approval import ServerApprovals
 class ConnectionRecorder:
     """Recorder of the connections to one server.
 
-    A connection is recorded as two audit rows, for its start and for its end. The first one is written before a process
+    A connection is recorded as two audit rows, for its start and for its end. The first row is written before a process
     is started or an address is contacted.
 
-    While a server cannot be reached, the repeated attempts after the first one share two rows. This ends when an
-    attempt reaches the server or fails for another reason.
+    While a server cannot be reached, all attempts after the first one share two rows. They end with the attempt that
+    reaches the server or fails for another reason.
     """
 
     def __init__(self, approvals: ServerApprovals) -> None:
@@ -35,7 +35,7 @@ class ConnectionRecorder:
         """Return a context manager that records the start and end of a connection.
 
         *is_begun* returns whether the session has begun. If the block raises an error, the recorded outcome is "lost"
-        if it has, else "failed". Raises StoreError or ConsentDenied.
+        if the session had begun, else "failed". Raises StoreError or ConsentDenied.
         """
         kind, what = (
             ("process", " ".join(masked_argv(server))) if server.is_stdio else ("connection", masked_url(server))

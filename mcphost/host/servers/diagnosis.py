@@ -35,8 +35,8 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
 
     *provider* is the provider of the selected model, "" for none; the tools are checked against its rules. A server
     that is not approved is neither started nor contacted. Its host name is not even looked up, because the name may
-    contain the value of a variable. The lists are those of the host's own connection. Raises UsageError for an unknown
-    name.
+    contain the value of a variable. The server's tools and other features are those that the host's own connection
+    listed. Raises UsageError for an unknown name.
     """
     config = servers.find(name).config
     if config.disabled:
@@ -74,7 +74,7 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
 async def _check_target(servers: Servers, name: str, target: ServerConfig) -> AsyncIterator[DiagnosisStep]:
     """Check a server's program or address, and its approval.
 
-    Files are checked before the approval; the network is used only after it.
+    Files are checked even if the server is not approved; the network is used only if it is approved.
     """
     if target.is_stdio:
         for step in check_program(target):

@@ -62,7 +62,8 @@ class EditableTexts(Protocol):
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember that *text* came from a server; *source* names the feature, such as "prompt".
 
-        *target* identifies the program or URL of the server at that time; "" is the current one. See `Message.servers`.
+        *target* identifies the program or URL from which the server sent it, "" for the current one; see
+        `Message.servers`.
         """
         ...
 
@@ -74,7 +75,7 @@ class ServerFeatures:
     """
 
     def __init__(self, servers: Servers, editable_texts: Lazy[EditableTexts] | None = None) -> None:
-        """Create the operations; *editable_texts* receives each prompt that is fetched."""
+        """Create the operations; *editable_texts* remembers fetched prompts and the texts passed to `note_text`."""
         self._servers = servers
         self._editable_texts = editable_texts
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
@@ -181,8 +182,8 @@ class ServerFeatures:
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember that *text*, which the user can edit and send as a message, came from a server.
 
-        *source* names the feature that it came from, such as "prompt". *target* identifies the program or URL of the
-        server at that time; "" is the current one. See `Message.servers`.
+        *source* names the feature that returned the text, such as "prompt". *target* identifies the program or URL from
+        which the server sent it, "" for the current one; see `Message.servers`.
         """
         if self._editable_texts is not None:
             self._editable_texts.get().note_text(server, source, text, target)
@@ -195,8 +196,8 @@ class ServerFeatures:
     def can_complete(self, server: str) -> bool:
         """Return whether a connected server may support completion; False if it is not connected.
 
-        Before protocol version 2025-03-26, servers could not declare the capability, so the result is True. Raises
-        UsageError for an unknown server.
+        Before protocol version 2025-03-26, servers could not declare the capability; for these servers, the result is
+        True. Raises UsageError for an unknown server.
         """
         facts = self._servers.find(server).view().facts
         if facts is None:
@@ -212,7 +213,8 @@ class ServerFeatures:
         for a minute, as long as the connection lasts.
 
         Raises UnsupportedCapability, without a request, if the server does not support completion. Before protocol
-        version 2025-03-26, servers could not declare this, so they are asked until they reject the method.
+        version 2025-03-26, servers could not declare whether they do, so requests are sent until the server rejects one
+        as an unknown method.
         """
         session = await self._session(server)
         filled = (
@@ -250,8 +252,8 @@ class ServerFeatures:
     async def set_log_level(self, server: str, level: str) -> None:
         """Set the minimum level of a server's log messages, now and after each reconnect; "" turns them off.
 
-        Messages are added to the server's log and published as events. Before protocol version 2026-07-28, there is no
-        way to make servers stop sending them, so "" has no effect.
+        Messages are added to the server's log and published as events. Before protocol version 2026-07-28, servers
+        could not be asked to stop sending them, so "" has no effect.
         """
         if level not in ("", *LEVELS):
             raise UsageError(f"There is no log level {level[:40]!r}.", f"Levels: {', '.join(LEVELS)}.")
@@ -261,7 +263,8 @@ class ServerFeatures:
 def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
     """Return the server's error with a message that names the missing resource.
 
-    Servers use two error codes for a missing resource. One of them, -32602, can also mean that the URI is invalid.
+    Servers report a missing resource with one of two error codes. Because -32602 can also mean that the URI is invalid,
+    the message for this code mentions both.
     """
     try:
         server_uri = convert(error.data, ResourceNotFoundData).uri if error.data is not None else ""
@@ -366,8 +369,8 @@ def _display_template(template: str) -> str:
 class AttachedSubscriptions:
     """Subscriptions to attached resources, so that a change on the server marks an attachment as outdated.
 
-    Subscriptions that the user made are not changed. If the user ends one of the subscriptions made here, it is not
-    renewed while the resource stays attached.
+    Subscriptions that the user made are not changed. If the user ends a subscription that was made for an attachment,
+    it is not renewed while the resource stays attached.
     """
 
     def __init__(self, servers: Servers) -> None:

@@ -27,7 +27,7 @@ _IN_NAMES = str.maketrans({" ": "-", "(": None, ")": None})
 class ImportCandidate(Struct, frozen=True, kw_only=True):
     """A server found in the configuration of other MCP hosts, which the user may import.
 
-    `name` is the name that the server would get in mcphost; `server` is None if the entry found is unusable.
+    `name` is the name that the server would get in mcphost; `server` is None if the entry is invalid or cannot be used.
     """
 
     found: ForeignServer
@@ -75,8 +75,8 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def readable_secrets(self) -> tuple[str, ...]:
         """Names of the variables that an import moves to the keyring although their values may be code.
 
-        The user must read these values in the list of candidates. Later approval questions contain only references to
-        the keyring.
+        The user must read these values in the list of candidates, because later approval questions contain only
+        references to the keyring in their place.
         """
         shown = (name for (_, name), text in self._shown_values.items() if text != HIDDEN)
         return tuple(name for name in shown if f"env.{name}" in self.secrets)
@@ -91,10 +91,10 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Identical entries from several hosts yield one candidate. It gets the first of their names that is not taken by a
-    server in *configured* or by another candidate. If all are taken, the name of the MCP host is appended to the first
-    one. *folder* is the current folder. A candidate gets a note if its server names a file there but is started in
-    another folder.
+    Identical entries from several hosts yield one candidate. The candidate gets the first name of these entries that is
+    not taken by a server in *configured* or by another candidate. If all of these names are taken, the name of the MCP
+    host is appended to the first name. *folder* is the current folder. A candidate gets a note if its server names a
+    file in *folder* but is started in another folder.
     """
     candidates: list[ImportCandidate] = []
     names: list[list[str]] = []
@@ -145,7 +145,8 @@ def _make_candidate(found: ForeignServer, configured: Sequence[ServerConfig], ta
 def _describe_configured(own: ServerConfig, found: ServerConfig) -> str:
     """Return a sentence that names the configured server *own*, and states whether the variables of *found* differ.
 
-    A variable of *own* that contains a reference counts as equal, because an import moves secrets to the keyring.
+    A variable of *own* that contains a `${…}` reference counts as equal, because an import may have moved its value to
+    the keyring.
     """
     is_same = own.env.keys() == found.env.keys() and all(
         own.env[name] == value or find_references(own.env[name]) for name, value in found.env.items()

@@ -95,9 +95,9 @@ def compare_entries(name: str, before: LockedServer | None, after: LockedServer 
 def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
     """Return both records without the environment file's variables if these cannot be compared.
 
-    If the environment file cannot be read now, the locked variables are dropped; the server then does not start anyway.
-    If the file could not be read when the server was locked, the current variables are dropped, but only if none of
-    them decides which code runs or where connections go.
+    If the environment file cannot be read now, its locked variables are dropped; without the file, the server does not
+    start anyway. If the file could not be read when the server was locked, its current variables are dropped, but only
+    if none of them decides which code runs or where connections go.
     """
     if after.env_file_variables is None:
         before = replace(before, env_file_variables=None)

@@ -51,9 +51,9 @@ _DIGEST_LENGTH = 32
 def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:
     """Return the lock file record of a server's configuration entry, without starting the server.
 
-    Secrets in arguments and in the URL are hidden. What looks like a secret may also be code to run, so a slow digest
-    (PBKDF2) of the whole text is recorded, which reveals changes. *entry* is the entry as written in the configuration
-    file.
+    Secrets in arguments and in the URL are hidden. Because what looks like a secret may in fact be code to run, a slow
+    digest (PBKDF2) of each text with a hidden part is recorded, so that changes are detected. *entry* is the entry as
+    written in the configuration file.
     """
     folder = entry.get("cwd")
     package = find_package(server.argv) if server.is_stdio else None
@@ -169,10 +169,10 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
 def _bind_hidden(text: str, hidden: str, hidden_count: int) -> str:
     """Return *hidden*, with a digest of *text* appended if anything in it is hidden.
 
-    *hidden* is *text* with probable secrets hidden. These may be code to run instead, so every change of *text* must
-    change the result. If anything is hidden, a slow digest (PBKDF2) of the whole text, the references in it and the
-    hosts of its addresses are therefore added. The same is done if *text* itself contains a placeholder, because it
-    could otherwise be mistaken for a result with hidden parts.
+    *hidden* is *text* with probable secrets hidden. What is hidden may in fact be code to run, so every change of
+    *text* must change the result. If anything is hidden, the result therefore also contains a slow digest (PBKDF2) of
+    *text*, its `${…}` references and the hosts of its addresses. The same applies if *text* itself contains a
+    placeholder such as "[hidden]", because it could otherwise be mistaken for a result with hidden parts.
 
     *hidden_count* is the number of texts in the entry that are partly hidden; if there are many, each digest uses fewer
     iterations.
@@ -217,7 +217,7 @@ def _find_known(text: str) -> list[Reference]:
 
 
 def _keep_references(text: str, shown: str) -> str:
-    """Return *shown*, with the references in *text* appended unless *shown* contains all of them.
+    """Return *shown*, with the `${…}` references in *text* appended unless *shown* contains all of them.
 
     *shown* is *text* with secrets hidden.
     """
@@ -283,7 +283,7 @@ def _drop_user(match: re.Match[str]) -> str:
 
 
 def _hide_secret(text: str, hidden_count: int) -> str:
-    """Return *text* with everything hidden except references.
+    """Return *text* with everything hidden except `${…}` references.
 
     If anything was hidden, a slow digest of the whole text is appended. See `_bind_hidden` for *hidden_count*.
     """
@@ -294,7 +294,8 @@ def _hide_secret(text: str, hidden_count: int) -> str:
 def _hide_literals(text: str, placeholder: str) -> tuple[str, bool]:
     """Return *text* with literal text replaced with *placeholder*, and whether anything was replaced or dropped.
 
-    References are kept without their default values. Whitespace and authentication schemes such as `Bearer` are kept.
+    `${…}` references are kept, but without their default values. Whitespace and authentication schemes such as `Bearer`
+    are kept.
     """
     parts: list[str] = []
     end, has_literals = 0, False

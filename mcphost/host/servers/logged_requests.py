@@ -37,8 +37,8 @@ class RecordedToolCall(NamedTuple):
 def read_request(message: LoggedMessage) -> RecordedToolCall | ClientRequest[Any]:
     """Return the request in a logged message, to be sent again.
 
-    A tool call is returned as a RecordedToolCall, because the user must repeat it. Raises UsageError with the reason if
-    the message cannot be sent again. May take 0.5 s for a long message.
+    A tool call is returned as a RecordedToolCall, because it is not simply sent again: the user edits it and calls the
+    tool. Raises UsageError with the reason if the message cannot be sent again. May take 0.5 s for a long message.
     """
     if message.direction == "received":
         raise UsageError("The server sent this message.", "Select a request that mcphost sent.")
@@ -82,7 +82,7 @@ def _read_tool_call(params: dict[str, Any], mask: HeaderMask) -> RecordedToolCal
 
 
 def _has_secret(value: Any, mask: HeaderMask) -> bool:
-    """Return whether any part of a value is masked in the log."""
+    """Return whether any string in a value is masked in the message log because it looks like a secret."""
     return mask.mask_text(redact_json(value)) != dumps(value)
 
 

@@ -128,12 +128,12 @@ class OrphanedTasks:
         return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation.id))
 
     def save(self, task: StoredTask) -> None:
-        """Mark the task as active and queue it for storing, without waiting."""
+        """Mark the task as one that this process is waiting for, and queue it for storing. Does not wait."""
         self._active_tasks.add((task.server_digest, task.task_id))
         self._queue_write(task, task)
 
     def release(self, task: StoredTask, *, forget: bool) -> None:
-        """Mark the task as no longer active, without waiting; if *forget* is true, delete it from the store."""
+        """Mark the task as no longer waited for; if *forget* is true, also delete it from the store. Does not wait."""
         self._active_tasks.discard((task.server_digest, task.task_id))
         if forget:
             self._queue_write(task, None)
@@ -159,7 +159,7 @@ class OrphanedTasks:
 
         Returns when the tasks or the session have ended. Tasks whose result another running mcphost process is waiting
         for are left alone. Never raises an error. On cancellation, tasks that have not ended are kept in the store for
-        a later run. Begins after a short delay, because other servers use the store during startup.
+        a later run. The stored tasks are read after a short delay, because other servers use the store during startup.
         """
         if not self.is_resuming_enabled:
             return
@@ -215,9 +215,9 @@ class OrphanedTasks:
             self.release(task, forget=forget)
 
     def _queue_write(self, task: StoredTask, state: StoredTask | None) -> None:
-        """Queue a task's newest state for writing; None as *state* deletes the task from the store.
+        """Queue the newest *state* of a task for writing; None deletes the task from the store.
 
-        Older queued states are replaced, because a server may report thousands of changes a second.
+        Older queued states of the task are replaced, because a server may report thousands of changes a second.
         """
         self._pending_writes[(task.server_digest, task.task_id)] = state
         if not self._is_writing:

@@ -76,8 +76,8 @@ async def plan_digest(
     written; the digest is compared with the lock file next to it. Returns None if the server does not run a package
     from npm, PyPI or NuGet.
 
-    *known* caches the answers of npm and uv, including failures, and new answers are added to it. If *asks* is false,
-    npm and uv are not asked; the result is marked as pending if *known* does not contain the answer. Never raises
+    *known* caches the digests that npm and uv returned, including failures; new ones are added to it. If *asks* is
+    false, npm and uv are not run; the result is marked as pending if *known* does not contain the digest. Never raises
     McpHostError.
     """
     query = await find_query(server) if server is not None else None

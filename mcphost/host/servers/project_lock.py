@@ -63,7 +63,7 @@ class ProjectLock:
 
     @property
     def has_tools(self) -> bool:
-        """Whether the lock file records this server's tools; other tools are then not trusted when first seen."""
+        """Whether the lock file records this server's tools; if so, no other tools are trusted when first seen."""
         return self.locked is not None and self.locked.identity is not None
 
     def allows(self, listed: ToolDefinition, digest: str) -> bool:

@@ -106,9 +106,9 @@ def with_registry(
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
     *place* is the registry's URL or file; *values* contains the input values that the user entered. The record includes
-    the values for arguments and the URL, except secrets. It does not need those for variables and headers, which the
-    entry itself contains (secrets as references). The record also includes the publisher's values that look like
-    secrets, so that mcphost continues to show them in full.
+    the values for arguments and the URL, except secrets, but not the values for variables and headers, because the
+    entry itself contains these (secrets as references to the keyring). The record also includes the publisher's values
+    that look like secrets, so that mcphost continues to show them in full.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -146,7 +146,7 @@ def describe_plan(
 ) -> PlanDescription:
     """Describe what would be started or contacted, and the risks; secrets are masked.
 
-    *earlier* contains the warnings about the publisher, which were already shown. *digest* is None if the server
+    *earlier* contains the warnings about the publisher, which the user has already seen. *digest* is None if the server
     does not run a package that has a digest.
     """
     if server is None:
@@ -191,7 +191,7 @@ def mask_server(server: ServerConfig, planned: PlannedEntry) -> ServerConfig:
 
 
 def _shown_in_both(old: ServerConfig, new: ServerConfig, planned: PlannedEntry) -> ShownValues:
-    """Return the values to show in full for variables and headers that an update does not change."""
+    """Return the values of variables and headers that an update does not change, to be shown in full."""
     texts = [{"env": server.env, "headers": server.headers} for server in (old, new)]
     return {
         (place, key): text
@@ -211,9 +211,9 @@ def plan_update(
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Return the entry for a newer version, with the user's settings, and the plan from which it was made.
 
-    *place* is the registry's URL or file. *old_entry* is the current entry, and *record* the installation record in it.
-    *typed* contains the input values that the user entered; *given* names the inputs whose values replace those in
-    *old_entry*. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
+    *place* is the registry's URL or file. *old_entry* is the current entry, and *record* is the installation record in
+    this entry. *typed* contains the input values that the user entered; *given* names the inputs whose values replace
+    those in *old_entry*. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
     """
     values = {**record.values_for(source.option), **typed}
     planned = source.plan(values, show_missing=True)
@@ -406,7 +406,7 @@ class RegistryInstaller:
         return await self._review(draft, values, asks=False)
 
     async def ask_digest(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
-        """Request the digest of the draft's package from npm or uv, unless it is known; describe the installation.
+        """Look up the digest of the draft's package with npm or uv, unless already known; describe the installation.
 
         Takes up to half a minute. Safe to cancel.
         """
@@ -428,7 +428,8 @@ class RegistryInstaller:
     def _describe_command(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> str:
         """Return a command line that installs or updates the draft's server.
 
-        For each input in *values*, it has an option with the name only; the command asks for the value.
+        For each input in *values*, the command line contains an option with the input's name only; when run, the
+        command asks for the value.
         """
         arguments = ["mcphost", "servers"]
         if draft.installed is not None:

@@ -14,13 +14,13 @@ from mcphost.store.grants import GrantStore
 
 
 class DataUse(Struct, frozen=True, kw_only=True):
-    """The part of a server's data that configuration files still refer to.
+    """Which of a server's secrets configuration files still refer to, and whether they refer to its bundle.
 
     - `unused`: the secrets to which no file refers.
     - `used`: the other secrets, each with a file that refers to it.
     - `keeps_bundle`: whether a file refers to the server's bundle, or may do so because it cannot be read.
-    - `unreadable`: the error if a file, or the list of approved files, cannot be read. Unread files may refer to
-      secrets in `unused`.
+    - `unreadable`: the error if a file, or the list of approved files, cannot be read. The secrets in `unused` may then
+      be used by a file that could not be read.
     """
 
     unused: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ _MAX_UNDO = 20
 
 
 class _Change:
-    """A change that can be undone, with the data that it deleted. The data is kept only in memory."""
+    """A change that can be undone, with the secrets and input values that it deleted, which are kept only in memory."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class ServerEditor:
         return await self._apply(await self._editor.set_disabled(self._servers.find(name).config, disabled=disabled))
 
     def find_data(self, name: str) -> ServerData:
-        """Return the data stored for a server outside its configuration entry, such as secrets.
+        """Return the data stored for a server outside its configuration entry: secrets, input values and a bundle.
 
         Data that another server also uses is left out.
         """

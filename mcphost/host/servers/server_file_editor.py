@@ -88,9 +88,9 @@ class SavedServer(Struct, frozen=True, kw_only=True):
 class _EditRequest(NamedTuple):
     """A request to write a server's entry; `what` names the action in the audit log.
 
-    `secrets` contains the known secrets in variables and headers, keyed by place. `seen` is a configuration with
-    the digests of its files, whose content the user has seen or approved. `before` is the server before the change,
-    and `expected` its entry when the user began to edit it.
+    `secrets` contains the known secrets in variables and headers, keyed by section and name. `seen` is a configuration
+    with the digests of the files that it names, whose content the user has seen or approved. `before` is the server
+    before the change, and `expected` its entry when the user began to edit it.
     """
 
     file: ServerFile
@@ -289,7 +289,7 @@ class ServerFileEditor:
         return data.describe(self.inputs_file, self._secrets.place_of)
 
     def describe_used(self, server: ServerConfig, data: ServerData) -> tuple[tuple[str, Path], ...]:
-        """Return the secrets that files other than the server's own still use, as pairs of a phrase and the file."""
+        """Return a (phrase, file) pair for each secret in *data* that a file other than the server's own still uses."""
         used = {name: file for name, file in data.used if str(file) != server.file}
         return tuple(zip(self.describe_data(ServerData(secrets=tuple(used))), used.values(), strict=True))
 
@@ -494,8 +494,9 @@ class ServerFileEditor:
     async def _store_secret(self, server: str, secret: PlaintextSecret) -> tuple[str, bool]:
         """Store a secret in the keyring; return the name of the keyring entry, and whether the entry is new.
 
-        If an entry with this name has the same secret, it is used again; if it has another secret, a number is added to
-        the name. Raises ConfigError if the keyring cannot be used.
+        If the keyring already has an entry with this name, the entry is used again if it contains the same secret; if
+        it contains another secret, a number is added to the name of the new entry. Raises ConfigError if the keyring
+        cannot be used.
         """
         base = name = keyring_entry_name(server, secret)
         number = 1
@@ -530,9 +531,9 @@ class ServerFileEditor:
         """Record the change in the audit log and write it; *what* is the recorded event.
 
         If *is_approved* is true, the server is then loaded from the changed file and approved. The approval is bound to
-        the content that the files named by the server had before the change was written. If *seen* is given and the
-        user has not seen this content, the server is not approved. If *carried* is given, its approval is transferred
-        to the new server.
+        the content that the files named in the server's entry had before the change was written. If *seen* is given and
+        the files had other content when the user saw them, the server is not approved. If *carried* is given, its
+        approval is transferred to the new server.
         """
         planned = edit.server
         if planned is not None and is_approved:

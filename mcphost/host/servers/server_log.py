@@ -107,7 +107,7 @@ class ServerLogBuffer:
             self._stderr_tail.append(line)
 
     def begin_attempt(self) -> None:
-        """Discard the previous process's stderr lines, so that `describe_stderr` covers only the next process."""
+        """Make `describe_stderr` forget the previous process's stderr lines; the log itself keeps them."""
         self._store_newest()
         self._stderr_tail.clear()
         self._key_filters = {"server": PrivateKeyFilter(), "stderr": PrivateKeyFilter()}
@@ -133,7 +133,7 @@ class ServerLogBuffer:
     def warn_once(self, text: str) -> None:
         """Add a warning from mcphost, unless the same text was added in the last ten minutes.
 
-        This suppresses warnings that repeat with every reconnect.
+        In this way, a warning that recurs with every reconnect is not repeated each time.
         """
         now = time.monotonic()
         # A digest, because text from a server may be very long.

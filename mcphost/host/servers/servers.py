@@ -281,7 +281,7 @@ def unknown_tool_error(server: str, tool: str, known: Iterable[str], note: str =
 class Quarantine:
     """Review of quarantined (changed) tools at the user's request.
 
-    ToolChangeTracker asks the user without such a request, whenever a tool changes.
+    When a tool changes, ToolChangeTracker asks the user about it without being requested to.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -318,9 +318,9 @@ class ServerStartup:
     """
 
     def __init__(self, servers: Iterable[ServerConnection], settings: RuntimeSettings, events: EventBus) -> None:
-        """Create the wait; it ends at most `limits.server_wait` seconds after each server's start.
+        """Create the wait; each server is waited for until `limits.server_wait` seconds after it began to start.
 
-        For a server whose program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
+        If the server's program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
         """
         self._servers = servers
         self._settings = settings

@@ -140,7 +140,7 @@ class Skills:
         """Return the skill and the id of its grant if the model has loaded it with exactly these files, else None.
 
         The result is also None if the server's settings or the account have changed since then. The grant is the one
-        that allowed loading the skill; its id is "" if there was none.
+        that allowed loading the skill; the id is "" if the skill was allowed without a grant.
         """
         key = server, skill.uri
         loaded, approval = self._loaded.get(key), self._model_approvals.get(key)

@@ -129,15 +129,15 @@ class ServerStatus:
 
     @property
     def retry_seconds(self) -> float:
-        """Seconds until the next attempt to reach an unreachable server; 0 if there is none, or if it has begun."""
+        """Seconds until the next attempt to reach an unreachable server; 0 if none is planned or one is in progress."""
         is_waiting = self.is_down and self.state == "unreachable"
         return max(0.0, self._retry_at - time.monotonic()) if is_waiting else 0.0
 
     def set_unreachable(self, error: McpHostError, retry: Retry) -> None:
         """Set the state "unreachable" while mcphost keeps trying to reach a server that has no session.
 
-        *retry* is the next attempt. *error* is raised in code that waits for the server. The state stays until the
-        server is ready or fails in another way.
+        *retry* is the next attempt. *error* is raised in code that waits for the server. The state stays "unreachable"
+        until the server is ready or fails in another way.
         """
         self._set_error(error)
         self._retry_at = time.monotonic() + retry.seconds
@@ -172,8 +172,8 @@ class ServerStatus:
     def set_withdrawn(self, error: McpHostError) -> None:
         """Set the final state "stopped" because the server was removed or replaced.
 
-        Later changes of the state have no effect. In particular, an error while its connection is closed is not shown,
-        because the user can no longer act on it.
+        Later changes of the state have no effect. In particular, an error that occurs while the server's connection is
+        closed is not shown, because the user can no longer act on it.
         """
         self.set_stopped(error)
         self._is_final = True
@@ -183,7 +183,7 @@ class ServerStatus:
             self.error = error
 
     def set_reachable(self, error: McpHostError | None) -> None:
-        """Change the state from "ready" to "unreachable" because of *error*; if it is None, change it back.
+        """Change the state from "ready" to "unreachable" because of *error*; if *error* is None, change it back.
 
         Does nothing in any other state.
         """

@@ -172,8 +172,8 @@ class ToolChangeTracker:
     async def load(self) -> None:
         """Load the fingerprints stored by earlier runs, unless already loaded. Never raises.
 
-        If loading fails, this run saves no fingerprints: they could overwrite those of definitions that the user
-        accepted.
+        If loading fails, this run saves no fingerprints, because they could overwrite the stored fingerprints of
+        definitions that the user accepted.
         """
         if self._known is None:
             self._known = {}
@@ -315,7 +315,8 @@ class ToolChangeTracker:
     def _find_accepted_in_advance(self) -> tuple[ChangeAcceptance | None, dict[str, str]]:
         """Return the user's decision to accept all changes in this session, and the tools that it covers now.
 
-        The second item maps the names of these tools to their digests. Returns None and {} if nothing is covered.
+        The second item maps the names of these tools to their digests. Returns None and {} if there is no decision, or
+        if it covers no tool now.
         """
         acceptance = self._acceptances.find(self._server, self._digest) if self._offers_session else None
         known = self._known or {}
@@ -334,8 +335,9 @@ class ToolChangeTracker:
     ) -> tuple[str, ...]:
         """Accept quarantined tools; see `accept`.
 
-        If *is_recorded* is true, another process has already recorded this in the audit log. *acceptance* is the id of
-        the decision for this session that covers the changes, "" if the user accepted these changes themselves.
+        If *is_recorded* is true, another mcphost process has already recorded the acceptance in the audit log.
+        *acceptance* is the id of the decision for this session that covers the changes, "" if the user accepted these
+        changes themselves.
         """
         accepted: list[str] = []
         for name, digest in tools.items():

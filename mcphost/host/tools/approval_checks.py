@@ -1,4 +1,4 @@
-"""Checks that an approved tool call is still allowed, made directly before it is sent.
+"""Final checks, immediately before an approved tool call is sent, that the call is still allowed.
 
 The rules, the grant, the account and the tool's definition must not have changed since the approval.
 """
@@ -58,11 +58,12 @@ class CallForbidden(ApprovalVoid):
 
 
 class ApprovalChecks(NamedTuple):
-    """Final checks that an approved call is still allowed, made just before the call is sent.
+    """Final checks, immediately before an approved call is sent, that the call is still allowed.
 
     - `find_grant_end`: receives the id of a grant and the name of a server. Returns the reason why the grant no longer
       allows calls to the server, or None if it still does; any mcphost process may have revoked it.
-    - `is_forbidden`: receives a tool and arguments. Returns whether a `never` rule forbids this call.
+    - `is_forbidden`: receives a tool and arguments. Returns whether a `never` rule forbids a call of the tool with
+      these arguments.
     - `may_auto_send`: receives the number of the auto-approve period in which a call was approved. Returns whether the
       call may still be sent.
     """

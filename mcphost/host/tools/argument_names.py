@@ -37,8 +37,8 @@ def check_argument_names(names: Iterable[str], schema: Raw) -> None:
 def _declared_names(schema: Raw) -> tuple[str, ...]:
     """Return all argument names that *schema* mentions, or () if it may allow others.
 
-    These are its properties, and names that it requires, always or together with another argument, even if they are not
-    among the properties.
+    These are the schema's properties and all names that it requires, always or together with another argument. Required
+    names are included even if they are not among the properties.
     """
     members = as_object(loads_or_none(schema))
     properties, additional = members.get("properties"), members.get("additionalProperties", False)

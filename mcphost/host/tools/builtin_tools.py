@@ -76,11 +76,12 @@ class ResultLimits:
 class ResultTool:
     """Implementation of the built-in tool `read_result`, which returns pieces of a long tool result.
 
-    The model uses it to read a result that it received truncated or shortened. It names the result by the id of its
-    call or, for a result over 256 KB, by the name of the file in which it is stored.
+    The model uses it to read a result that it received truncated or shortened. The model identifies the result by the
+    id of the tool call or, for a result over 256 KB, by the name of the file in which the result is stored.
 
     The tool needs no approval, because the original call was approved and the model already received part of its
-    result. If a server's results must be reviewed and this one was not, the user reviews each piece.
+    result. If the server's results must be reviewed, but the user has not reviewed this one, the user reviews each
+    piece.
     """
 
     def __init__(

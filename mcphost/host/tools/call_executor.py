@@ -249,8 +249,8 @@ class _PendingCall:
     async def authorize_send(self, has_new_session: bool) -> None:
         """Check, immediately before a request, that the call may still be sent; raise ApprovalVoid if not.
 
-        *has_new_session* means that the session was replaced during the call. The server's tools are then listed again
-        first. Raises ServerError if they cannot be listed.
+        *has_new_session* means that the session was replaced during the call. In that case, the server's tools are
+        listed again before the check. Raises ServerError if tools that the server reported as changed cannot be listed.
         """
         if has_new_session:
             await self._offered.connection.changes.relist()

@@ -129,8 +129,8 @@ class ToolPipeline:
     def _describe_missing(self, name: str) -> str:
         """Return the text for the model if no tool is offered as *name*.
 
-        A model may know a tool by the name that its server gave it, from documents or from the user, rather than by the
-        name under which it is offered. The text suggests the tools with such a name.
+        A model may have learned a tool's name on its server, for example from the user, instead of the name under which
+        the tool is offered. The text therefore suggests the tools that servers call *name*.
         """
         text = f"There is no tool named {name!r}."
         known = [repr(found) for found in self._tool_registry.find_names(name)[:_MAX_SUGGESTED_NAMES]]
@@ -188,9 +188,9 @@ class ToolPipeline:
     ) -> ToolCallOutcome | None:
         """Return the recorded result of an identical read-only call, or None if the call must run.
 
-        The tool's definition must be the same as in the earlier call. If the server's results must be reviewed now, the
-        user must have reviewed the recorded one. If the permission for the earlier call no longer applies and nothing
-        else allows the call, the user is asked. Raises ToolFailure if the call is not allowed.
+        The tool's definition must be the same as in the earlier call. If the server's results must be reviewed now,
+        only a result that the user has reviewed is returned. If the permission for the earlier call no longer applies
+        and nothing else allows the call, the user is asked. Raises ToolFailure if the call is not allowed.
 
         The hooks that precede a call are run again; those that follow a call are not, because they have already
         processed the result. New notes from hooks are added to the result. If the user would have to review these

@@ -150,7 +150,7 @@ class HookNotes:
 
     @property
     def written(self) -> str:
-        """The text that the hooks wrote for the model, or "" if there is none."""
+        """The notes that the hooks wrote for the model, as one text; "" if there are none."""
         return "".join(f"{_format_note(note)}\n\n" for note in self.notes)
 
     @property
@@ -346,8 +346,8 @@ class ToolHooks:
         """Run the hooks that precede a call, and return the arguments, possibly changed. Raises HookDenied.
 
         *rule_input* describes the call, and *call* is its id, "" for a call by the user. If a hook changes the
-        arguments, the rules of later hooks are matched against the changed ones, which these hooks also receive. Notes
-        for the model are added to *notes*. Each run is recorded in the audit log.
+        arguments, later hooks are matched against the changed arguments and also receive them. Notes for the model are
+        added to *notes*. Each run is recorded in the audit log.
         """
         for hook, is_project in self._select("before_call"):
             if not await self._matches(hook, rule_input):
@@ -398,8 +398,8 @@ class ToolHooks:
     def _select(self, event: HookEvent) -> list[tuple[HookConfig, bool]]:
         """Return the hooks for an event as pairs of a hook and whether it is one of the project's hooks.
 
-        The user's own hooks come last, so that they receive what the project's hooks changed. The pairs are made at
-        once, because `refresh` may replace the project's hooks while one of them runs.
+        The user's own hooks come last, so that they receive what the project's hooks changed. A list is returned, not a
+        generator, because `refresh` may replace the project's hooks while one of them runs.
         """
         hooks = [*((one, True) for one in self._project), *((one, False) for one in self._find_own())]
         return [(one, is_project) for one, is_project in hooks if one.settings.event == event]
@@ -531,8 +531,8 @@ def _names_denial(answer: bytes) -> bool:
 def _find_repeated_member(answer: bytes) -> str:
     """Return the first member that an object in valid JSON has twice, or "" if there is none.
 
-    If a hook inserts an argument into its reason without escaping it, the argument may contain a second decision.
-    Parsers would use this decision instead of the first one.
+    If a hook inserts an argument into its reason without escaping it, the argument may add a second decision to the
+    JSON, which a parser would use instead of the first one.
     """
     repeated: list[str] = []
 

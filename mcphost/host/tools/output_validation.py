@@ -12,7 +12,7 @@ async def validate_output(
 ) -> OutputValidation:
     """Validate a result against its tool's output schema (server/tools#output-schema).
 
-    Results that report an error are not validated. The outcome is "misfit" if the result does not match, and
+    Results that report an error are not validated. The outcome is "misfit" if the result does not match the schema, and
     "unchecked" if it cannot be checked.
     """
     if result.is_error or not revision.has_output_schemas:

@@ -61,8 +61,8 @@ class ResultReviewer:
     ) -> None:  # fmt: skip
         """Create a reviewer; the results of calls that match *pass_rules* need no review.
 
-        *find_origins* finds the servers and files from which a call's arguments were copied, because rules can refer to
-        them. *question_budget* limits the number and size of open questions.
+        *find_origins* finds the servers and files from which a call's arguments were copied, because *pass_rules* can
+        depend on these. *question_budget* limits the number and size of open questions.
         """
         self._frontend = frontend
         self._audit = audit
