@@ -170,8 +170,8 @@ class AutoApproval:
 
         The call must belong to the conversation in which the mode was started, even if it runs in the background.
 
-        Returns 0 if the call is not approved. Otherwise, returns the number of the current period, which the caller
-        passes to `may_send` before sending the call. Each start of the mode begins a new period.
+        Returns 0 if the call is not approved. If it is approved, returns the number of the current period (each start
+        of the mode begins a new one). The caller passes this number to `may_send` before sending the call.
         """
         del arguments  # any arguments are allowed; never-rules were checked before
         is_here = self._conversation.for_call.conversation is self._bound_conversation

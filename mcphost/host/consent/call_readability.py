@@ -52,8 +52,8 @@ def check_arguments(arguments: dict[str, Any], original: dict[str, Any] | None =
 def once_only_reason(server: str, tool: str, arguments: CallReadability) -> str:
     """Return why a call can be allowed only once, or "" if the user may also allow later calls.
 
-    If a call cannot be read reliably, the user cannot tell which later calls a permission would cover. The reason is
-    returned as an untranslated phrase.
+    If a call cannot be read reliably, the user cannot tell which later calls a permission would cover. The result is an
+    untranslated phrase.
     """
     if arguments.has_hidden_characters or has_hidden_characters(tool) or has_hidden_characters(server):
         if not arguments.is_checked:

@@ -178,9 +178,9 @@ class ActiveGrants:
     async def find_end(self, grant_id: str, server: str) -> GrantEnd | None:
         """Return why the grant with this id no longer allows calls to *server*, or None if it still does.
 
-        The result is "revoked" if the grant was revoked, or if it is stored and the store cannot be read. It is "ended"
-        if the grant has expired, is suspended, or belongs to an earlier session. It is None if the id is "". Nothing is
-        awaited after the check, so the result is up to date when this method returns.
+        The result is "revoked" if the grant was revoked, or if it is a stored grant and the store cannot be read. The
+        result is "ended" if the grant has expired, is suspended, or belongs to an earlier session. If the id is "", the
+        result is None. Nothing is awaited after the check, so the result is up to date when this method returns.
         """
         if not grant_id:
             return None
@@ -264,7 +264,7 @@ class ActiveGrants:
     def remember_allowed(self, identity: ToolIdentity) -> None:
         """Remember for `tool_history` that a call to the tool was allowed in this session.
 
-        It does not matter whether the user, a grant, a rule or auto-approve mode allowed the call.
+        Call this whether the user, a grant, a rule or auto-approve mode allowed the call.
         """
         self._allowed.add((identity.server, identity.server_digest, identity.tool, identity.digest))
 
@@ -327,7 +327,7 @@ class ActiveGrants:
     async def _suspend_outdated(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> None:
         """Suspend stored grants that have expired or are for an earlier definition of the tool.
 
-        They stay suspended until the user grants them again.
+        They do not apply again until the user grants them again.
         """
         changed = [
             grant.id

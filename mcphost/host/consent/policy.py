@@ -312,8 +312,8 @@ class ConsentPolicy:
     async def is_still_allowed(self, identity: ToolIdentity, arguments: dict[str, Any], grant_id: str) -> bool:
         """Return whether an earlier approval of a call still applies.
 
-        It applies if its grant is still active and no never-rule covers the call. *grant_id* is the id of the
-        grant that allowed the call, "" for none.
+        The approval applies if its grant, if any, is still active and no never-rule covers the call. *grant_id* is the
+        id of the grant that allowed the call, "" for none.
         """
         if grant_id and not await self._active_grants.still_applies(grant_id, identity):
             return False

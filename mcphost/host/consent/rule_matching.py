@@ -134,8 +134,8 @@ def _exists_somewhere(path: str, working_directory: str) -> bool:
 def _interpretations(value: str, working_directory: str) -> list[str]:
     """Return the paths that servers may understand *value* to mean.
 
-    The result contains *value* unchanged and, if it begins with `~`, with the home folder filled in. It also
-    contains each of these as an absolute path with `..` removed; relative paths are relative to
+    The result contains *value* unchanged and, if *value* begins with `~`, with the home folder filled in. For each of
+    these paths, the result also contains the absolute path with `..` removed; relative paths are relative to
     *working_directory*.
     """
     texts = [value]
@@ -218,8 +218,8 @@ _PROTOTYPES = ("__proto__", "constructor")
 class RuleInput(Struct, frozen=True, kw_only=True):
     """The tool call that a rule is matched against.
 
-    `folder` is the working directory of a local server, None for a remote one. `definition` is the tool's
-    definition as JSON, which provides default values for omitted arguments; it is empty if unknown.
+    `folder` is the working directory of a local server, None for a remote one. `definition` is the tool's definition as
+    JSON, which provides default values for omitted arguments; b"" if it is unknown.
     """
 
     server: str
@@ -321,7 +321,7 @@ class RuleMatcher:
 def _named_paths(rule: Rule) -> set[tuple[str, ...]]:
     """Return the paths of the arguments that a rule with an "only" condition allows.
 
-    These are the arguments listed in the "only" condition and those that the rule's other conditions test.
+    They are the paths listed in the "only" condition and the paths that the rule's other conditions test.
     """
     paths = {condition.argument for condition in rule.conditions if condition.argument}
     only = [value for condition in rule.conditions if condition.operator == "only" for value in condition.values]
@@ -347,8 +347,8 @@ def _has_only(members: dict[str, Any], allowed: set[tuple[str, ...]], path: tupl
 def _match_origins(condition: Condition, origins: ArgumentOrigins) -> RuleMatch:
     """Return "yes" if the arguments contain text from one of the servers named in *condition*, else "no".
 
-    For the operator "never-from", these two results are swapped. The result is "unsure" if not all text from these
-    servers could be compared, or if one of the servers may be the origin under another name.
+    For the operator "never-from", "yes" and "no" are swapped. The result is "unsure" if not all text from these servers
+    could be compared with the arguments, or if one of these servers may be the origin under another name.
     """
     named = {str(value) for value in condition.values}
     is_any = OTHER_SERVERS in named

@@ -68,9 +68,8 @@ def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
 class BackgroundResults:
     """Results of background tool calls that are waiting to be added to their conversation.
 
-    If no turn is running, a result is added immediately, otherwise when the turn ends. If the current branch of the
-    conversation contains the call, the result is added to this branch, otherwise to the newest branch that contains
-    the call.
+    While a turn is running in the conversation, a result waits until the turn ends. A result is added to the current
+    branch of the conversation if this branch contains the call, and to the newest branch that contains the call if not.
     """
 
     def __init__(
@@ -136,7 +135,8 @@ class BackgroundResults:
     async def _deliver_to_stored(self, conversation_id: str) -> None:
         """Add the waiting results to a conversation that is not open; drop them if the conversation was deleted.
 
-        Results that cannot be stored keep waiting; they are added after the conversation is opened and a turn begins.
+        Results that cannot be stored keep waiting, and are added when the conversation has been opened and a turn
+        begins.
         """
         try:
             conversation = await Conversation.load(self._store, self._events.report_error, conversation_id)

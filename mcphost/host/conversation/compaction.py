@@ -363,8 +363,8 @@ class Compactor:
     def _count_message_tokens(self, conversation: Conversation, count: int) -> int:
         """Estimate how many tokens the first *count* messages take in the next request.
 
-        A summary that replaces some of these messages is counted instead of them. Tool results are counted with the
-        length that they have in the request.
+        If a summary replaces some of these messages, the summary is counted instead. Shortened tool results are counted
+        at their shortened length.
         """
         kept = len(conversation.messages) - count
         messages = self._preview_request(conversation).messages

@@ -119,10 +119,7 @@ class ConversationController:
     # -- the open conversation
     @cached_property
     def branches(self) -> "ConversationBranches":
-        """The operations that rewind, fork and switch branches of the open conversation.
-
-        They are imported on first use.
-        """
+        """Operations that rewind, fork and switch branches of the open conversation; imported on first use."""
         from mcphost.host.conversation.rewind import ConversationBranches
 
         def index_soon() -> None:
@@ -385,7 +382,8 @@ class ConversationController:
         """Queue a user message for the running turn; return False if no turn is running.
 
         If the attachments require a review, the user reviews them first. The message is then added after the next tool
-        results, and a UserMessageAdded event is published. If the turn ends before that, the message is dropped.
+        results, and a UserMessageAdded event is published. If the turn ends before the next tool results, the message
+        is dropped.
         """
         if self._work is not None:
             self._steering.append((*attachments, TextPart(text)))
@@ -420,10 +418,10 @@ class ConversationController:
     ) -> TurnResult:
         """Run one turn: add the user message, then let the model answer and call tools until it is done.
 
-        If *text* is None, no message is added, and the model answers the existing messages. *can_reuse* is as in
-        `retry`. *is_automatic* means that the user did not write *text*. A failure is described in the result instead
-        of being raised. Raises UsageError if a turn is already running or the host is not open. Cancelling the caller
-        stops the turn.
+        If *text* is None, no message is added, and the model answers the existing messages. See `retry` for
+        *can_reuse*. *is_automatic* means that mcphost, not the user, wrote *text*. A failure is described in the result
+        instead of being raised. Raises UsageError if a turn is already running or the host is not open. Cancelling the
+        caller stops the turn.
         """
         run_turn = partial(
             self._run_turn,
@@ -438,9 +436,9 @@ class ConversationController:
     async def _run_alone(self, run: Callable[[_Work], Awaitable[T]]) -> T | None:
         """Run a turn, or other work that must not overlap with a turn; return None if the host is closed meanwhile.
 
-        The work runs as a task of the host, so that it can clean up even if the frontend exits first. Raises UsageError
-        if a turn is already running or the host is not open, and any McpHostError raised by *run*. Any other exception
-        is logged and raised as an McpHostError. Cancelling the caller stops the work.
+        The work runs as a task of the host, so that the work can clean up even if the frontend exits first. Raises
+        UsageError if a turn is already running or the host is not open, and any McpHostError raised by *run*. Any other
+        exception is logged and raised as an McpHostError. Cancelling the caller stops the work.
         """
         if self._work is not None:
             raise UsageError("The model is still answering.", "Wait for it, or stop it first.")

@@ -169,8 +169,8 @@ def _match_path(rule: tuple[_Segment | None, ...], path: tuple[str, ...]) -> boo
 class FileMatch(NamedTuple):
     """A file or folder that matches a query.
 
-    `path` is relative for a match in the working folder, and absolute for a match in a shared folder. In a match
-    from `complete_typed_path`, it has the form that the user typed, for example with `~`.
+    `path` is relative for a match in the working folder, and absolute for a match in a shared folder. In a match from
+    `complete_typed_path`, `path` begins as the user typed it, for example with `~`.
     """
 
     path: str

@@ -105,8 +105,8 @@ class ResultShortening:
     def advance(self, conversation: Conversation, request: ModelRequest, *, is_refused: bool = False) -> bool:
         """Shorten a batch of old results if *request* is large; return whether the request must be built again.
 
-        If *is_refused* is true, the provider rejected the request as too long, and all results except the last ones are
-        shortened.
+        If *is_refused* is true, the provider rejected the request as too long; all results are then shortened, except
+        those of the last message with results.
         """
         window = self._model_selection.window
         tokens = estimate_request_tokens(request, conversation.beginning_changed_at)
@@ -129,7 +129,8 @@ class ResultShortening:
     def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
         """Plan which old results to shorten next, oldest first, to save *target* tokens.
 
-        If *target* is 0, all results except the last ones are shortened. Returns a tuple of three numbers:
+        If *target* is 0, all results except those of the last message with results are shortened. Returns a tuple of
+        three numbers:
 
         - how many messages at the beginning have shortened results afterwards
         - how many results are newly shortened

@@ -290,8 +290,8 @@ class SummaryStage:
 def list_request_messages(conversation: Conversation) -> tuple[Message, ...]:
     """Return the messages to send: all of them, or the current summary and the messages after it.
 
-    The summary becomes part of the user message that follows it, because some providers reject two user messages in a
-    row.
+    The summary is inserted at the beginning of the user message that follows it, because some providers reject two
+    consecutive user messages.
     """
     compaction = conversation.compaction
     if compaction is None:

@@ -114,8 +114,8 @@ class ToolSelection:
     def prefer(self, server: str, tool: str, preference: Preference) -> None:
         """Set the user's choice for a tool in the open conversation, or for a whole server if *tool* is "".
 
-        "pinned" means that the tool's definition is always sent, "deferred" that it is sent only once the model has
-        found the tool by searching, and "auto" that this depends on the size of all definitions.
+        With "pinned", the tool's definition is always sent. With "deferred", the definition is sent only once the model
+        has found the tool by searching. With "auto", the size of all definitions decides whether it is deferred.
         """
         for key in [key for key in self._preferences if key[0] == server and tool in ("", key[1])]:
             del self._preferences[key]

@@ -89,7 +89,7 @@ class StreamedAnswer:
     def add(self, kind: str, text: str, replay: str = "") -> None:
         """Add a chunk of the answer; *kind* is "text" or "thinking".
 
-        *replay* is the provider's data that must accompany the thinking when it is sent back to the provider.
+        *replay* is data from the provider that must be sent back together with the thinking.
         """
         self.chars += len(text)
         self._replay = replay or self._replay
@@ -195,7 +195,7 @@ class Turn:
     def _ordinal(self) -> int:
         """The number of the turn within the conversation, starting at 1.
 
-        Computed only when needed, because every message must be read.
+        Computed only when needed, because it is found by examining every message.
         """
         return max(1, sum(message.is_typed or message.is_automatic for message in self._conversation.messages))
 
@@ -291,8 +291,8 @@ class Turn:
     async def _send_shorter(self, prepared: PreparedRequest, answer: StreamedAnswer, error: ModelError) -> None:
         """Send a request again with shortened results and, if it is still too long, with a summary.
 
-        *error* is the error of the first attempt. It is raised again if the request was not too long for the model or
-        cannot be made shorter. The model's response is added to *answer*.
+        *error* is the error of the first attempt. That error is raised again if the request was not too long for the
+        model or cannot be made shorter. The model's response is added to *answer*.
         """
         if not _is_too_long(error, answer):
             raise error

@@ -21,7 +21,8 @@ class SummarySource(Struct, frozen=True):
 class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     """Question that asks whether to summarize the first `messages` messages of the conversation.
 
-    It is asked because the next request is close to the model's limit. The user reviews the summary before it is used.
+    The question is asked when the next request nearly fills the context window. If the answer is True, the user reviews
+    the summary before it is used.
 
     - `tokens`: the estimated size of the request.
     - `tokens_after`: the estimated size of the request with a summary, 0 if unknown.
@@ -63,7 +64,7 @@ class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
     """Question that asks whether a summary may replace the first `messages` messages in model requests.
 
     - `numbers`: the numbers of these messages.
-    - `sources`: those of the messages that the summary cites.
+    - `sources`: the messages that the summary cites.
     - `model`: the model that wrote the summary, using `usage` tokens.
     - `instructions`: the user's instructions for the summary, "" for none.
     - `tokens_before`: the estimated size of the messages.

@@ -75,9 +75,9 @@ def validate_content(
 ) -> dict[str, Any]:
     """Validate the values of a form, keyed by field name, and return the content to send.
 
-    A missing value becomes the field's default. A null value omits the field even if it has a default, and empty
-    optional fields are also omitted. Raises a UsageError that lists the invalid values; *translate* translates each
-    error in the list.
+    A missing value is replaced with the field's default. A field is omitted if its value is null, even if it has a
+    default, or if it is optional and its value is empty. Raises a UsageError that lists the invalid values; *translate*
+    translates each error in the list.
     """
     problems: list[str] = []
     known = {field.name for field in fields}
@@ -211,8 +211,8 @@ def _matches_format(format_name: str, value: str) -> bool:
 def _matches_pattern(pattern: str, value: str) -> bool:
     """Return whether the value matches a simple pattern; a complex pattern matches every value.
 
-    Complex patterns are ignored, because a server could choose one that takes very long to match. This is safe: no
-    protocol revision defines `pattern` for forms, and the server validates the values again.
+    Complex patterns are ignored, because a server could choose one that takes very long to match. No protocol revision
+    defines `pattern` for forms, and the server validates the values again.
     """
     if len(value) > _MAX_PATTERN or len(pattern) > _MAX_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
         return True

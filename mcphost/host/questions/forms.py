@@ -117,7 +117,7 @@ def _without_long_defaults(fields: Iterable[Field]) -> tuple[Field, ...]:
 def _shown_length(field: Field) -> int:
     """Return the number of characters that a field's default occupies on the screen.
 
-    This includes the characters that are displayed in place of hidden characters.
+    A hidden character counts as the visible characters that are displayed in its place.
     """
     if field.kind == "choices" and field.default is not None:
         titles = {option.value: option.title for option in field.options}

@@ -93,9 +93,9 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
     """Question that asks whether the model may receive a result.
 
-    `parts` are all parts that the model would receive, in order. `tool` is the tool that was called with
-    `arguments`; it is `resources/read` for a resource that the user attached, and `load_skill` for a skill.
-    `is_error` means that the tool reported a failure.
+    `parts` are all parts that the model would receive, in order. `tool` is the tool that was called with `arguments`,
+    `resources/read` for a resource that the user attached, or `load_skill` for a skill. `is_error` means that the tool
+    reported a failure.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_RESULT
@@ -538,7 +538,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
 
     - `roots`: the folders to share.
     - `origins`, `warnings`: for each folder in `roots`, where it was configured, and the risk of sharing it.
-    - `gone`: configured folders that are left out because they cannot be read now.
+    - `gone`: configured folders that are not in `roots` because they cannot be read now.
     - `askers`: the waiting servers, if there are several. The answer is then a SharePerServer; any other answer applies
       only to the first server, and the requests of the others are refused.
     """
