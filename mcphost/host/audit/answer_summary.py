@@ -175,7 +175,8 @@ def question_subject(question: Question[Any]) -> str:
 def is_recordable(question: Question[Any], answer: Any) -> bool:
     """Return whether the text of an answer may be recorded.
 
-    False for a form with secret fields, and for answers that have no text or are secrets, such as a passphrase.
+    The result is False for a form with secret fields, for an answer without text, and for an answer that is a secret,
+    such as a passphrase.
     """
     return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 

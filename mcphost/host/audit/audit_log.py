@@ -126,8 +126,8 @@ class AuditLog:
     ) -> None:  # fmt: skip
         """Record an event, such as a new or revoked grant, a change of mode, or a newly trusted file.
 
-        *detail* is always stored, with secrets removed; it must contain only facts such as names and numbers, not free
-        text. Raises ConsentDenied if a required row cannot be written.
+        *detail* is stored whether or not `[audit] content` is set, with secrets removed. It must contain only facts
+        such as names and numbers, not free text. Raises ConsentDenied if a required row cannot be written.
         """
         record = self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
         self.require_written(await self.store.append(record))
@@ -188,7 +188,7 @@ class AuditLog:
         """Return up to *limit* audit rows that match the filter *wanted*, newest first.
 
         Rows that are not yet written to disk are included. If *describe* is given, it is called for each row, on
-        another thread, and the filter's words are also searched for in the text that it returns. Raises StoreError.
+        another thread. It returns a text in which the words of the filter are also searched for. Raises StoreError.
         """
         from mcphost.store.audit_reader import AuditReader
 
@@ -225,8 +225,8 @@ class AuditLog:
     def is_acceptable(self, entry: AuditEntry) -> bool:
         """Return whether the recorded action may take effect.
 
-        This is the case if its row, *entry*, is on disk. It is also the case if the audit log is not required (see
-        `[audit] required`), unless too many rows are waiting to be written.
+        It may if its row, *entry*, is on disk. With `[audit] required = false`, it also may if the row is not on disk
+        yet, unless too many rows are waiting to be written.
         """
         if entry.seq > 0:
             return True

@@ -39,8 +39,8 @@ def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
 def origin_details(origins: "tuple[ArgumentOrigin, ...]") -> dict[str, Any]:
     """Return the sources that a call's arguments were copied from, with lengths and digests.
 
-    The copied text is not included. If there are many origins, only some are listed, including at least one for
-    each server.
+    The copied text is not included. If there are many origins, some are left out, but at least one is listed for each
+    server.
     """
     if not origins:
         return {}

@@ -99,7 +99,7 @@ class ArgumentTexts:
             self._texts.setdefault(value.path, value.text)
 
     def copied_parts(self, origin: ArgumentOrigin) -> Iterator[str]:
-        """Yield the copied parts of the argument that *origin* names, as they are written there.
+        """Yield the copied parts of the argument that *origin* names, as they are written in the argument.
 
         Yields nothing if the argument was edited and is now too short.
         """

@@ -45,9 +45,9 @@ class ConversationOrigins:
     When a call is proposed, the texts added since the previous call are indexed in a thread. If another conversation
     was opened since then, all of its texts are indexed.
 
-    Servers also provide text that the user can edit and send, such as a prompt. The user may send it in any
-    conversation, so it is remembered until mcphost exits. Each message that the user sends is compared with the
-    remembered texts and stored with a list of its copied parts.
+    Servers also provide texts that the user can edit and send, such as prompts. The user may send such a text in any
+    conversation, so these texts are remembered until mcphost exits. Each message that the user sends is compared with
+    them and stored with a list of its copied parts.
     """
 
     def __init__(self, conversation: ActiveConversation, servers: Servers, models: ModelSelection) -> None:
@@ -232,8 +232,8 @@ class ConversationOrigins:
     def _find_unsent_media(self, messages: Iterable[Message]) -> frozenset[MediaKind]:
         """Return the kinds of media that no model has received, because the model in use does not accept them.
 
-        The result is empty if another model was used earlier in the conversation. It is not known which media that
-        model accepted, so all of them count as sent.
+        If another model was used earlier in the conversation, the result is empty: it is not known which media the
+        earlier model accepted, so all media count as sent.
         """
         model = self._models.model
         if model is None or not self._index.media:

@@ -61,7 +61,7 @@ class CopyIndex:
     def add(self, text: str, group: str) -> int:
         """Add *text* to the index and return its number.
 
-        `find` yields a part that was copied from several texts of the same *group* only once.
+        If a part was copied from several texts of the same *group*, `find` yields the part only once.
         """
         number, start = len(self._texts), self._starts[-1]
         self._texts.append(text)
@@ -184,7 +184,7 @@ class WindowIndex:
         """Add the windows of *text* that overlap one of *spans*; return False if the limit is reached before the end.
 
         Texts are numbered from 0 in the order in which they are added. A window that occurs in several texts of the
-        same *group* is recorded only for the first of them.
+        same *group* is recorded only for the first of these texts.
         """
         number, groups = len(self._groups), self._groups
         groups.append(group)

@@ -38,8 +38,8 @@ _WINDOW_WEIGHT = 4
 class OutsideText(Struct, frozen=True):
     """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource it came from.
 
-    `target` identifies the server's program or URL when it sent the text (see `Message.servers`). It is "" if this is
-    unknown, or if `server` is a name that `origin_name` returned.
+    `target` identifies the program or URL from which the server sent the text (see `Message.servers`). `target` is ""
+    if this is unknown, or if `server` is a name that `origin_name` returned.
     """
 
     server: str
@@ -199,8 +199,9 @@ def origin_name(server: str, target: str, targets: Mapping[str, str]) -> str:
 def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Message:
     """Return *message* as it must be stored when the user sends it again.
 
-    The message is then stored with the current targets of the servers. A server that now refers to another program or
-    URL is therefore renamed (see `origin_name`); otherwise, its old text would count as text from the current server.
+    The new copy of the message is stored with the current targets of the servers. If a server's name now refers to
+    another program or URL, the server is renamed in the result (see `origin_name`), so that its old text does not count
+    as text from the current server.
     """
 
     def rename(part: Part) -> Part:

@@ -89,8 +89,9 @@ class ServerListing(Struct, frozen=True):
 class KnownInstructions:
     """The instructions of all servers that the model may have received in this run.
 
-    They are kept after a session ends, because they remain part of earlier model requests. Their number and total size
-    are limited. `left_out` names the servers whose further instructions were not kept because of these limits.
+    The instructions are kept after a session ends, because the model has received them in earlier requests. Their
+    number and total size are limited. `left_out` names the servers whose further instructions were not kept because of
+    these limits.
     """
 
     def __init__(self) -> None:

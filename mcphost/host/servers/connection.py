@@ -150,8 +150,8 @@ class ServerConnection:
     async def is_first_start(self) -> bool:
         """Return whether this start may take a long time because the program may have to be installed first.
 
-        This is possible only for the first start in this run, if the server was added in this run, or if its command
-        installs programs (as `uvx` does) and mcphost has never connected to it before. Raises StoreError.
+        True only for the first start in this run, and only if the server was added in this run, or its command installs
+        programs (as `uvx` does) and mcphost has never connected to it before. Raises StoreError.
         """
         if self._attempts > 1:
             return False
@@ -337,7 +337,7 @@ class ServerConnection:
                 self.changes.list_again()
 
     def on_call_ended(self, number: int) -> None:
-        """Publish `CallEnded`: a request to the server ended while a question that arose during it is still open.
+        """Publish `CallEnded`: a request to the server ended while a question asked during the request is still open.
 
         *number* is the number of the request, the `call_number` of its ServerRequestContext.
         """

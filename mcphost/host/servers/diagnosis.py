@@ -34,9 +34,9 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
     """Diagnose a server and yield the result of each step; stop after the first failed step.
 
     *provider* is the provider of the selected model, "" for none; the tools are checked against its rules. A server
-    that is not approved is neither started nor contacted. Its host name is not even looked up, because the name may
-    contain the value of a variable. The server's tools and other features are those that the host's own connection
-    listed. Raises UsageError for an unknown name.
+    that is not approved is neither started nor contacted. Even the host name in its URL is not looked up, because the
+    name may contain the value of a variable. The server's tools and other features are those that the host's own
+    connection listed. Raises UsageError for an unknown name.
     """
     config = servers.find(name).config
     if config.disabled:

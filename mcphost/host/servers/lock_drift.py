@@ -167,7 +167,7 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
     """Return *members* with each word of `command` under a separate, numbered key.
 
-    This gives each word a line of its own in a diff of the result.
+    In a diff of the result, each word then has a line of its own.
     """
     words = members.get("command", ())
     rest = {key: value for key, value in members.items() if key != "command"}

@@ -321,7 +321,7 @@ def _lock_input(one: ServerInput, hidden_count: int) -> LockedInput:
 
 
 def _lock_sampling(server: ServerConfig, entry: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sampling limits in *entry*; they are recorded even if they do not apply to a project's server."""
+    """Return the sampling limits in *entry*; limits that do not apply to a project's server are also recorded."""
     limits = as_object(entry.get(OWN_KEY)).get("sampling")
     parsed = parse_sampling(limits, server.name, "flag", list[str]().append)
     return {key: parsed[field] for key, field in SAMPLING_FIELD_BY_KEY.items() if field in parsed}

@@ -31,7 +31,8 @@ class NeverRuleNotices:
     def handle_tools(self, server: str, tools: Iterable[str]) -> None:
         """Record the tools of *server*, and report never-rules that are now known to match no call.
 
-        If a rule can also match tools of other configured servers, it is reported only when their tools are known, too.
+        If a rule can also match tools of other configured servers, the rule is reported only when the tools of those
+        servers are known, too.
         """
         self._tools[server] = [*tools, LOAD_SKILL]
         rules = self._list_rules()

@@ -145,8 +145,8 @@ class ServerApprovals:
     def show_values(self, server: ServerConfig, shown: ShownValues) -> None:
         """Set the values to show when the user is asked to approve this exact configuration in this run.
 
-        *shown* contains values that someone other than the user wrote, such as the publisher of the server. They are
-        shown even if they are now stored in the keyring.
+        *shown* contains values that someone other than the user wrote, such as the publisher of the server. The
+        approval question shows them even if they are now stored in the keyring.
         """
         self._shown[server.name, server_digest(server)] = shown
 
@@ -338,8 +338,9 @@ async def is_project_approved(grants: GrantStore, project: ProjectFile) -> bool:
 async def load_approved_project(grants: GrantStore, folder: Path | None = None) -> tuple[ProjectFile | None, str]:
     """Return a folder's `.mcp.json` if it is approved, and otherwise the reason why it is not used.
 
-    The result is a pair of the file, None if it is not used, and the reason. The reason is "" if the current content is
-    approved, if the file is empty, or if there is no such file. *folder* defaults to the current directory.
+    The result is a pair of the file, None if it is not used, and the reason. The reason is "" if the file's current
+    content is approved, if the file is empty, or if the folder has no such file. *folder* defaults to the current
+    directory.
     """
     try:
         project = read_project_file(folder or Path.cwd())

@@ -11,7 +11,7 @@ from mcphost.serialization import Struct
 
 
 class SecretEntries(Protocol):
-    """Interface to named secrets; `get`, `set` and `delete` raise McpHostError if the storage is unusable."""
+    """Interface to named secrets; `get`, `set` and `delete` raise McpHostError if the storage cannot be used."""
 
     def place_of(self, name: str) -> str:
         """Return where the secret is, or would be, stored: "keyring", "file" or "session" (in memory only)."""
@@ -63,7 +63,7 @@ class ServerData(Struct, frozen=True, kw_only=True):
     bundle: Path | None = None
 
     def describe(self, inputs_file: Path, place_of: Callable[[str], str]) -> tuple[str, ...]:
-        """Return a phrase for each item, such as "keyring: github-token".
+        """Return a phrase for each secret, input value and bundle, such as "keyring: github-token".
 
         *inputs_file* is the file in which the values of the inputs are stored. *place_of* returns where a secret is
         stored; see `SecretEntries.place_of`.

@@ -136,7 +136,7 @@ class ServerEditor:
         entry.
 
         Secrets that mcphost had moved to the keyring are deleted if no file refers to them after the change. The notes
-        of the saved server name them, and they stay in memory so that `undo` can restore them. See
+        of the saved server name the deleted secrets, which stay in memory so that `undo` can restore them. See
         ServerApprovals.show_values for *shown*.
         """
         config = self._servers.find(name).config
@@ -167,7 +167,7 @@ class ServerEditor:
     def find_data(self, name: str) -> ServerData:
         """Return the data stored for a server outside its configuration entry: secrets, input values and a bundle.
 
-        Data that another server also uses is left out.
+        Data that another configured server also uses is left out.
         """
         server = self._servers.find(name).config
         others = [connection.config for connection in self._servers if connection.config is not server]

@@ -182,9 +182,10 @@ class ServerFileEditor:
         """Add a server. Plaintext secrets are stored in the keyring and replaced by references in the entry.
 
         See `find_plaintext_secrets` for *secrets*. *is_approved* means that the user has seen what the entry starts or
-        contacts; the server as written is then approved. *seen* is the server as it was shown to the user, with file
-        digests (see `with_file_digests`); its files are approved only with this content. Raises ConfigError,
-        UsageError, StoreError or ConsentDenied; in that case, nothing is written and no secret is stored.
+        contacts; the server is then approved with the entry as written to the file. *seen* is the server as it was
+        shown to the user, with file digests (see `with_file_digests`); its files are approved only with this content.
+        Raises ConfigError, UsageError, StoreError or ConsentDenied; in that case, nothing is written and no secret is
+        stored.
         """
         file = scope_file(scope, self.config_dir, self.folder)
         plan = _EditRequest(file, name, entry, "added", replace, secrets, seen)
@@ -358,8 +359,9 @@ class ServerFileEditor:
     async def load_server(self, name: str, edited: ServerFile | None = None) -> ServerConfig | None:
         """Load the configuration files and return the server *name*, or None if they contain no such server.
 
-        With `--mcp-config`, a server that was added to the *edited* file is also found, although only the named files
-        are read otherwise. An unapproved `.mcp.json` is ignored, as when mcphost starts. Raises ConfigError.
+        With `--mcp-config`, mcphost reads only the files that this option names; in addition, this method finds a
+        server that was added to the *edited* file. An unapproved `.mcp.json` is ignored, as when mcphost starts. Raises
+        ConfigError.
         """
         if self._sources is not None:
             config = await self._sources.load(None)
@@ -577,7 +579,7 @@ class ServerFileEditor:
         """Return whether the user has approved a project's *file* with this content.
 
         If *content* is None, because the file does not exist yet, the result is True. If the file does not belong to a
-        project, it is False.
+        project, the result is False.
         """
         if file.source != "project" or content is None:
             return file.source == "project"

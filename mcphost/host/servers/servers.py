@@ -77,7 +77,7 @@ class Servers:
         return iter(self._connections.values())
 
     def update_instructions(self) -> KnownInstructions:
-        """Remember the current instructions of all servers; return them with all earlier ones."""
+        """Remember the current instructions of all servers; return all instructions remembered in this run."""
         for connection in self:
             connection.remember_instructions()
         return self._parts.instructions

@@ -181,7 +181,7 @@ class Skills:
         return await self._get_file(server, skill, uri, before_send)
 
     def unload_all(self) -> None:
-        """Mark all skills as not loaded, because messages that may have contained them were removed.
+        """Mark all skills as not loaded, because messages that may have contained their text were removed.
 
         The model must load a skill again before it can read the skill's other files.
         """

@@ -116,7 +116,7 @@ class ServerStatus:
     def set_retrying(self, error: McpHostError, retry: Retry) -> None:
         """Set the state "failed", with a hint that mcphost will start or contact the server again.
 
-        *retry* is the next automatic attempt; the hint states when it is made.
+        *retry* is the next automatic attempt; the hint states when mcphost makes it.
         """
         self._set_error(error)
         seconds, attempt, attempts = retry

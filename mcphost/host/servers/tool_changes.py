@@ -259,8 +259,8 @@ class ToolChangeTracker:
         """Wait until the open question about the tools *asked* (names and digests) must be replaced.
 
         Announcements without an actual change are ignored, and replacements are limited (see `_WithdrawalLimit`).
-        Otherwise, a server could make the question unanswerable by changing its tools constantly. The question may
-        therefore be outdated while it is open, but an answer accepts only the definitions that it shows.
+        Otherwise, a server could make the question unanswerable by changing its tools constantly. The open question may
+        therefore show outdated definitions, but an answer accepts only the definitions that the question shows.
         """
         while True:
             await self._has_work.wait()
@@ -365,9 +365,9 @@ class ToolChangeTracker:
     def _make_room(self, tool: str) -> bool:
         """Return whether another tool can be remembered; if necessary, forget the oldest tool that is no longer listed.
 
-        If the result is True, the caller must remember *tool* before it awaits anything. Otherwise, the server could
-        list another new tool in the meantime, which would take the free place and be trusted. If the result is False,
-        *tool* must stay in quarantine, even if the user accepted it earlier and it was forgotten since then.
+        If the result is True, the caller must remember *tool* before it awaits anything. During an await, the server
+        could list another new tool, which would take the free place and be trusted. If the result is False, *tool* must
+        stay in quarantine, even if the user accepted it earlier and this tracker has since forgotten it.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:

@@ -251,8 +251,8 @@ def _make_offer(name: str, offered: OfferedTool) -> ToolOffer:
 def _clean_schema(schema: Raw) -> Raw:
     """Remove hidden characters from the strings in a JSON schema; return it unchanged if there are none.
 
-    The strings include argument names and enum values, so a call's arguments may then not match the original schema.
-    Such a call is refused before it is sent.
+    The strings include argument names and enum values, so a call that matches the returned schema may not match the
+    original one. A call that does not match the original schema is refused before it is sent.
     """
     if not _HIDDEN_TEXT.search(schema):
         return schema

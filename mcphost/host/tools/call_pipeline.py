@@ -194,7 +194,8 @@ class ToolPipeline:
 
         The hooks that precede a call are run again; those that follow a call are not, because they have already
         processed the result. New notes from hooks are added to the result. If the user would have to review these
-        notes, the call must run instead; *notes* then contains what the hooks returned, so that they are not run again.
+        notes, the call must run instead; *notes* then contains what the hooks returned, so that the hooks are not run
+        again.
         """
         with self._report_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)

@@ -107,7 +107,8 @@ class HookNotes:
     - `changed_by`: the last hook that changed the arguments, "" for none.
     - `is_changed_by_project`: whether one of the project's hooks changed the arguments.
     - `result`: the text that replaces the result for the model, None if no hook changed it.
-    - `checked`: a call and the arguments that its hooks returned, so that they are not run again for the same call.
+    - `checked`: a call and the arguments that its hooks returned, so that the hooks are not run again for the same
+      call.
     - `arguments`: the current arguments if a hook or the user changed them, else None.
     """
 
@@ -218,8 +219,8 @@ class ToolHooks:
         If *again* is true, the user is also asked about a file declined earlier in this session.
 
         Approved hooks stay in effect until the user approves a changed file or revokes the approval, because a server
-        that can write in the project must not be able to switch them off. For the same reason, the project's folder is
-        determined only once.
+        that can write in the project must not be able to switch the hooks off. For the same reason, the project's
+        folder is determined only once.
         """
         if self._places is None:
             return

@@ -113,8 +113,8 @@ class ManualCalls:
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the hooks that precede a call; return the arguments, possibly changed. Raises ConsentDenied.
 
-        Changed arguments must match the tool's schema. If one of the project's hooks changed them, the user must
-        approve them, because they are not those that the user typed. The hooks that follow a call are not run here, but
+        Changed arguments must match the tool's schema. If one of the project's hooks changed the arguments, the user
+        must approve the changed ones, because the user typed others. The hooks that follow a call are not run here, but
         when the user passes the result on to the model; see `release`.
         """
         await self._hooks.refresh()

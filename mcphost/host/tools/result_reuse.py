@@ -42,7 +42,7 @@ class ResultReuse:
     async def begin_turn(self, *, is_allowed: bool) -> None:
         """Prepare for a new turn; call this before the turn's message is added to the conversation.
 
-        If *is_allowed* is false, no results are reused in the turn.
+        If *is_allowed* is false, no results are reused in this turn, even if the user has gone back.
         """
         self._source, self._after = "", -1
         self._used.clear()
@@ -89,7 +89,7 @@ class ResultReuse:
     async def find_permission(self, found: RecordedResult, identity: ToolIdentity) -> ReusePermission:
         """Return whether a recorded result may be reused: "given", "ask" the user first, or "revoked".
 
-        It depends on what allowed the earlier call:
+        The result depends on what allowed the earlier call:
 
         - The user, once: "given".
         - A grant: "given" while the grant applies to the tool *identity*, "revoked" after the user has revoked the
@@ -126,7 +126,7 @@ class ResultReuse:
 def identify_call(identity: ToolIdentity, arguments: dict[str, Any]) -> str:
     """Return a digest of a call; a recorded result is reused only for calls with the same digest.
 
-    It covers the server, account, tool, definition and arguments.
+    The digest covers the server, account, tool, definition and arguments.
     """
     facts = (
         identity.server,
