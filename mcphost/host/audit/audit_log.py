@@ -78,9 +78,9 @@ def is_call_ambiguous(active: ActiveConversation) -> bool:
 class AuditLog:
     """Writer of audit rows; an awaited `record_*` method returns once its row is safely on disk.
 
-    If the log file cannot be written, the user is notified, and the rows are kept in memory, in order, until it can be.
-    Until then, every action whose row is not on disk is refused. With `[audit] required = false`, actions are refused
-    only when too many rows are waiting.
+    If the log file cannot be written, the user is notified, and the rows are kept in memory, in order, until the file
+    can be written. Until then, every action whose row is not on disk is refused. With `[audit] required = false`,
+    actions are refused only when too many rows are waiting.
     """
 
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
@@ -225,8 +225,8 @@ class AuditLog:
     def is_acceptable(self, entry: AuditEntry) -> bool:
         """Return whether the recorded action may take effect.
 
-        It may if its row, *entry*, is on disk. With `[audit] required = false`, it also may if the row is not on disk
-        yet, unless too many rows are waiting to be written.
+        The result is True if the action's row, *entry*, is on disk. With `[audit] required = false`, the result is also
+        True if the row is not on disk yet, unless too many rows are waiting to be written.
         """
         if entry.seq > 0:
             return True

@@ -52,8 +52,8 @@ class AutoApproval:
     A selected tool is covered only while its definition, its server's command or URL and the account are unchanged. For
     all other calls, the user is asked as usual, and the rules in `consent.never` still apply.
 
-    The mode ends when its budget is used up, when another conversation is opened, or when `stop` is called. Before a
-    call that the mode has already approved is sent, the user is then asked, unless the mode ended because the maximum
+    The mode ends when its budget is used up, when another conversation is opened, or when `stop` is called. Calls that
+    the mode approved but that were not sent by then need the user's approval, unless the mode ended because the maximum
     number of calls was reached.
     """
 

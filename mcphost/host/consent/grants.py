@@ -327,7 +327,7 @@ class ActiveGrants:
     async def _suspend_outdated(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> None:
         """Suspend stored grants that have expired or are for an earlier definition of the tool.
 
-        They do not apply again until the user grants them again.
+        A suspended grant does not apply until the user grants it again.
         """
         changed = [
             grant.id
@@ -498,8 +498,8 @@ class GrantRegistry:
         """Revoke and return the grant whose id begins with this prefix; *who* is recorded in the audit log.
 
         A stored grant is revoked for every running mcphost process. If the prefix matches a stored answer about sharing
-        a folder, or a decision to accept a server's changes, that answer or decision is revoked instead; the user is
-        asked again the next time it is needed.
+        a folder, or a decision to accept a server's changes, that answer or decision is revoked instead, and the user
+        is asked again when necessary.
 
         If the audit log cannot be written, the grant is still revoked, and the revocation is recorded later. Raises
         UsageError if no grant or more than one has this prefix, and StoreError.

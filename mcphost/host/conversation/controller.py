@@ -165,7 +165,7 @@ class ConversationController:
         return self._active.page_contexts
 
     def start_manual_call(self) -> "AddManualCallFn":
-        """Return a function that saves a call by the user, with its interactive page if any, in this conversation.
+        """Return a function that saves a call by the user, and its interactive page, in the open conversation.
 
         Pass the finished call to the function; it returns the conversation's id, and the host saves the call in the
         background. The call is saved in the conversation that is open now, even if another one is opened before the

@@ -190,8 +190,8 @@ def _find_requested_rows(
 
     *started* contains the audit rows that record the start of a call, oldest first, and *outcomes* maps the number of
     each row to the outcome of the call. If a call could not be sent and was started again, each start has its own row.
-    The row of the start after which the call was sent is the call's last one; later rows with the same call id belong
-    to another branch.
+    The first start whose outcome is not "not sent" is the call's last one; later rows with the same call id belong to
+    another branch.
     """
     by_call: dict[str, list[AuditRow]] = {}
     for row in started:

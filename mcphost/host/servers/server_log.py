@@ -133,7 +133,7 @@ class ServerLogBuffer:
     def warn_once(self, text: str) -> None:
         """Add a warning from mcphost, unless the same text was added in the last ten minutes.
 
-        In this way, a warning that recurs with every reconnect is not repeated each time.
+        A warning that recurs with every reconnect is therefore not repeated each time.
         """
         now = time.monotonic()
         # A digest, because text from a server may be very long.
