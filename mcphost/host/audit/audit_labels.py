@@ -69,9 +69,9 @@ _OUTCOME_LABELS = {
     ("process", "ok"): N_("stopped"),
     ("result", "changed"): N_("edited, then sent to the model"),
 }
-"""Labels of the decisions that mean something else for one kind."""
+"""Labels of decisions that have a special meaning for one kind of row, keyed by kind and decision."""
 _START_LABELS = {"connection": N_("opening"), "process": N_("starting")}
-"""Labels of starts that can still fail, because the row is written before the command or address is tried."""
+"""Labels of rows that record a start, by kind; the start can still fail, because the row is written before it."""
 _SHOWS_ONLY_DECISION = frozenset({"answered", "decided", "ended"})
 _SEPARATORS = re.compile(r"(, |: )")
 

@@ -16,7 +16,7 @@ _MAX_CHECKED_LENGTH = 800_000
 _MAX_CHECKED_VALUES = 10_000
 _MAX_COMPARED_LENGTH = 200
 _MAX_SPACES_IN_NAME = 2
-"""Maximum spaces in an argument's name; a name with more could be mistaken for a sentence from mcphost."""
+"""Maximum spaces in an argument's name; a name with more spaces could be mistaken for a sentence from mcphost."""
 
 # More combining marks than any script uses, and what makes emoji of one cell look like emoji of several.
 _EXCESS_MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{5}")
@@ -25,7 +25,7 @@ _MAX_ZERO_WIDTH = 6
 _FIRST_MARK = "\u0300"
 _ZERO_WIDTH_CATEGORIES = frozenset({"Mn", "Me", "Mc", "Cf", "Cn"})
 _OTHER_ZERO_WIDTH = ((0x1160, 0x11FF), (0xD7B0, 0xD7FF), (0x1F3FB, 0x1F3FF))
-"""Hangul vowels and finals, and skin tones; terminals draw them over the previous character."""
+"""Hangul vowels and final consonants, and skin tones; terminals draw these characters over the previous one."""
 
 
 class CallReadability(NamedTuple):

@@ -88,7 +88,7 @@ def make_grant(identity: ToolIdentity, rule: Rule) -> Grant:
 
 
 _CLOCK_SLACK = 300
-"""Seconds by which the clock may be behind the last known event."""
+"""Seconds by which the clock may be behind the latest creation or use of a grant."""
 _WRITE_SECONDS = 2.0
 """Seconds during which uses of grants are collected before they are written to the store."""
 MAX_PAST_CALLS = 200

@@ -66,7 +66,7 @@ class _OpenQuestion:
 QuestionFactory = Callable[[ToolHistory], ApproveTool]
 ArgumentsCheck = Callable[[dict[str, Any]], Awaitable[bool]]
 AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], int]
-"""Counts a tool call that is auto-approved and returns the mode's period, else 0; called if nothing else allows it."""
+"""Auto-approves a call that nothing else allows; returns the period of auto-approve mode, or 0 for a refusal."""
 OriginSearch = Callable[[str, dict[str, Any]], Awaitable[ArgumentOrigins]]
 """Returns which parts of arguments for a server came from other servers or from files."""
 

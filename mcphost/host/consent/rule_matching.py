@@ -211,7 +211,7 @@ PATH_SECONDS = 1.0
 """Seconds to wait for the file system; an unreachable network folder could take minutes."""
 TEXT_LIMIT = 64 * 1024
 _MAX_DEPTH = 20
-"""Maximum depth at which objects are searched for similar names; deeper ones make the match "unsure"."""
+"""Maximum depth at which objects are searched for similar names; deeper objects make the match "unsure"."""
 _PROTOTYPES = ("__proto__", "constructor")
 
 

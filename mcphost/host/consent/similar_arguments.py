@@ -17,7 +17,7 @@ _MAX_LENGTH = 200
 """A name or value that is longer, and longer than four times the rule's own, is compared only by its beginning."""
 _EXTENDED_BY = 4
 _UNSETTLED = MARKS_LIMIT + 20
-"""Number of characters at the end of a truncated text that folding might change if the rest followed."""
+"""Number of characters at the end of a truncated text whose folded form may depend on the text that was cut off."""
 _LIST_INDEX = re.compile(r"\[[0-9]*\]")
 _CUT_LIST_INDEX = re.compile(r"\[[0-9]*(?:\]|\Z)")
 _WHITESPACE = re.compile(r"\s+")

@@ -20,9 +20,9 @@ from mcphost.serialization import replace
 MAX_IMAGE_BYTES = 3_750_000
 """Anthropic takes 5 MB of base64 for an image, Amazon Bedrock 3.75 MB before base64; others take more."""
 MAX_IMAGE_SIDE = 8_000
-"""Pixels; Anthropic refuses an image with more."""
+"""Maximum width and height in pixels; Anthropic refuses an image that exceeds it."""
 SCALED_SIDE = 2_048
-"""Pixels to which a larger image is scaled down; OpenAI and Anthropic scale it to at most this themselves."""
+"""Width or height in pixels to which larger images are scaled down; OpenAI and Anthropic scale them to no more."""
 MAX_SENT_PIXELS = 40_000_000
 _PIECE_LENGTH = 4 * 1024 * 1024
 _INSTALL_SCALER = "Scale it down, or install mcphost with its extra: uv tool install 'mcphost[images]'"

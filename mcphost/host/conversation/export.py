@@ -37,7 +37,7 @@ from mcphost.store.manual_calls import StoredManualCall
 ExportFormat = Literal["markdown", "json", "html"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 ENDINGS: dict[str, ExportFormat] = {".md": "markdown", ".html": "html", ".json": "json"}
-"""Endings of file names, each with the format that it chooses."""
+"""The file name extensions, each with its export format."""
 JSON_VERSION = 1
 MANUAL_CALL = "By hand, not sent to the model"
 """Heading of a tool call that the user made without the model."""

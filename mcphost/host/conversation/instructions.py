@@ -27,7 +27,7 @@ class Instructions:
         self._lock = anyio.Lock()
         self._reported: set[str] = set()
         self.statuses: tuple[ProjectFileStatus, ...] = ()
-        """All files as of the last `refresh`, from the most general to the most specific."""
+        """All instructions files as of the last `refresh`, from the most general to the most specific."""
 
     @property
     def prompts(self) -> tuple[str, ...]:

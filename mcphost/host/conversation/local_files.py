@@ -25,7 +25,7 @@ MAX_TEXT_BYTES = 256 * 1024
 MAX_READ_BYTES = 32 * 1024 * 1024
 """Bytes of a text file that are read to find a range of lines, and the maximum of an image or PDF file."""
 MAX_BINARY_BYTES = 8 * 1024 * 1024
-"""Maximum bytes of a file that is sent as it is."""
+"""Maximum bytes of a file that is attached without being converted."""
 MAX_FOLDER_ENTRIES = 500
 _CHUNK_BYTES = 32 * 1024
 """Bytes of a text that are decoded and split into lines at once; other threads can run between two chunks."""

@@ -33,7 +33,7 @@ MAX_CONTENTS = 20
 """Maximum number of content items that are read from a linked resource."""
 
 ReadResourceFn = Callable[[str, str], Awaitable[ReadResourceResult]]
-"""Reads the resource with a URI from a server."""
+"""Reads a resource, given the name of a server and a URI."""
 
 
 async def make_prompt_messages(

@@ -28,7 +28,7 @@ OLD_HEAD_BYTES, OLD_TAIL_BYTES = 800, 200
 _MIN_OLD_BYTES = 1_500
 """Old results smaller than this are not shortened, because the added note would outweigh the saving."""
 _NOTE_BYTES = 400
-"""Bytes allowed above the limit for notes, such as how to read the omitted part."""
+"""Bytes by which a truncated result may exceed its limit, for notes such as how to read the omitted part."""
 _MIN_CUT_BYTES = 200
 _TARGET = 2 / 3
 """A batch reduces requests to this share of the threshold, so that many requests can follow before the next batch."""

@@ -21,7 +21,7 @@ MAX_CHARACTERS = 1_000_000
 """Maximum total length of the arguments that are compared; anything beyond it is unchecked."""
 MAX_VALUES = 10_000
 MAX_SHORT_VALUES = 20_000
-"""Maximum number of values, also counting numbers and names that are too short to be copies alone."""
+"""Maximum number of values in the arguments, including numbers and names too short to be copies by themselves."""
 MAX_VISITED = 50_000
 """Maximum number of members of objects and lists that are visited, whatever they contain."""
 MAX_COMPARISONS = 1_000_000
@@ -30,7 +30,7 @@ MAX_FOLDED = 3_000_000
 _MAX_DEPTH = 64
 _MAX_PATH = 200
 _MIN_NUMBER = 100
-"""Shorter numbers are left out, because many lists of them occur everywhere, such as 1, 2, 3."""
+"""Smaller numbers are not compared, because lists of small numbers, such as 1, 2, 3, occur everywhere."""
 _MAX_SPANS = 100
 _MAX_ORIGINS = 100
 _MAX_JOINED = 6

@@ -146,7 +146,7 @@ class DecodeBudget:
         self.room = room
         self.examinable = MAX_EXAMINED
         self.is_used_up = False
-        """Whether a text was not decoded, or only in part."""
+        """Whether the limit was reached, so that encoded text was not decoded, or only in part."""
 
 
 def decoded_texts(text: str, budget: DecodeBudget) -> Iterator[DecodedText]:

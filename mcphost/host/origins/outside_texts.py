@@ -66,11 +66,11 @@ class OutsideTexts:
         self.plain = CopyIndex(_GRAM, _STRIDE)
         self.letters = CopyIndex(_LETTERS_GRAM, _LETTERS_STRIDE)
         self.windows = WindowIndex(SHORTEST_COPY, _MAX_WINDOWS)
-        """The parts of 16 characters that folding makes shorter, such as those with runs of spaces."""
+        """Index of the 16-character parts of texts that folding makes shorter, such as parts with runs of spaces."""
 
         self.typed: list[str] = []
         self.incomplete: set[str] = set()
-        """The servers with texts that are not indexed, or not with everything encoded in them."""
+        """The servers of texts that are not indexed, or whose encoded parts are not all indexed."""
 
         self.media: set[MediaOrigin] = set()
         """The images, PDF files and audio, which cannot be compared."""

@@ -46,7 +46,7 @@ _METADATA_LABELS = {
 
 
 _MAX_PLAUSIBLE_MINUTES = 3 * 366 * 1440
-"""Longest remaining time that is shown as such; if it is longer, the clock was probably set back."""
+"""Longest remaining time in minutes that is shown; if more time remains, the clock was probably set back."""
 
 
 def validity(account: "Account", now: float | None = None) -> Validity:

@@ -23,7 +23,8 @@ MAX_WIDTH = 160
 CONTEXT_LINES = 2
 MAX_DEPTH = 64
 MAX_PATH = 200
-"""Maximum characters of a path; a longer one has a line of its own, and is abbreviated in all other lines."""
+"""Maximum characters of a path; a longer path is shown once, on a line of its own, and abbreviated in all other
+lines."""
 _PLAIN_KEY = re.compile(r"[\w$-]+(?: [\w$-]+)*")
 """A key that needs no quotes: without them, the path of `{"a.b": 1}` would look like that of `{"a": {"b": 1}}`."""
 

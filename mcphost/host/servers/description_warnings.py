@@ -16,7 +16,7 @@ from mcphost.translation import N_
 from mcphost.unicode_forms import normalize
 
 MAX_EXAMINED_CHARACTERS = 30_000
-"""Number of characters of a definition that are examined, which takes at most 50 ms; people do not read more either."""
+"""Maximum number of characters of a definition that are examined, which takes at most 50 ms."""
 
 MAX_DECODED_BYTES = 256 * 1024
 """Maximum size of a schema that is decoded; the beginning of a larger one is examined as it was sent."""

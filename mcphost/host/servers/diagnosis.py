@@ -22,7 +22,7 @@ from mcphost.llm.refused_tools import find_schema_problem
 from mcphost.pluralize import pluralize
 
 _ELLIPSIS = "…"
-"""Stands for each secret: no step needs one, and the steps are shown."""
+"""Replacement for each secret, because the steps are shown to the user and none of them needs a secret."""
 _MAX_NAMED_TOOLS = 5
 _MAX_EXAMINED_TOOLS = 500
 """Maximum number of tools whose definitions are searched for suspicious phrases; each may take 40 ms."""

@@ -31,7 +31,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     """
 
     found: ForeignServer
-    """The entry in the first host's file; its server is disabled if all hosts that have it agree."""
+    """The entry in the first host's file; its server counts as disabled if it is disabled in all hosts that have it."""
 
     hosts: tuple[str, ...]
     """Display names of all hosts in whose configuration this server was found."""
@@ -40,7 +40,7 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     name: str
     server: ServerConfig | None = None
     reason: str = ""
-    """A sentence that says why the entry is unusable, or under which name the server is already configured."""
+    """A sentence that says why the entry cannot be used, or under which name the server is already configured."""
 
     secrets: tuple[str, ...] = ()
     """Key paths of plaintext secrets, such as `env.API_KEY`, which an import moves to the keyring."""

@@ -45,7 +45,7 @@ _MAX_PATTERNS = 1_000
 """Number of names by which the cost of digests is divided; constant, so that other names do not change a digest."""
 _MAX_ORIGINS = 20
 _DIGEST_LENGTH = 32
-"""Number of hexadecimal digits of a digest; with fewer, two texts with the same digest could be found."""
+"""Number of hexadecimal digits of a digest; with fewer digits, someone could find two texts with the same digest."""
 
 
 def lock_entry(server: ServerConfig, entry: Mapping[str, Any]) -> LockedServer:

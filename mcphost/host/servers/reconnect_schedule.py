@@ -49,7 +49,7 @@ class ReconnectSchedule:
         """Create the schedule of a server with this URL, which is "" for a local server."""
         self._url = url
         self.retry_unreachable = False
-        """Whether an HTTP server that cannot be reached is tried until it can, even if it was never ready."""
+        """Whether mcphost keeps trying to reach an unreachable HTTP server, even if the server was never ready."""
 
         self.reset()
 
@@ -58,7 +58,7 @@ class ReconnectSchedule:
         self._failures = self._unreachable = 0
         self._was_ready = False
         self.has_given_up = False
-        """Whether the last attempt failed as well."""
+        """Whether all automatic attempts to reconnect have failed."""
 
     @property
     def attempts(self) -> int:

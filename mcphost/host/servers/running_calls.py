@@ -55,7 +55,7 @@ class ActiveCall:
         self.task_id = ""
         self.is_in_background = False
         self.place = 0
-        """The number by which running calls are listed."""
+        """The number by which running calls are sorted in lists."""
 
         self.scope = anyio.CancelScope()
 

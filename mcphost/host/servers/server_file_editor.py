@@ -151,9 +151,9 @@ class ServerFileEditor:
         """The edit that was written last."""
 
         self.prepare_secrets: Callable[[str], Awaitable[str]] | None = None
-        """Called with the name of a server before its secrets are stored; returns the place, such as "file".
+        """Called with the name of a server before its secrets are stored; returns where to store them, such as "file".
 
-        It may ask the user for another place.
+        The function may ask the user to choose.
         """
 
         self.on_never_rules: Callable[[Iterable[Rule]], None] = lambda rules: None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcphost.message_log import MessageLog
 
 NEW_SERVER_FACTOR = 10
-"""Factor by which a turn waits longer at a server's first start, when its program may have to be installed."""
+"""Factor by which a turn waits longer for a server whose program may have to be installed first."""
 
 MAX_NAMED_TOOLS = 20
 """How many tools an error names if there is no tool of the requested name."""

@@ -20,7 +20,7 @@ from mcphost.sanitize import replace_surrogates
 from mcphost.store.tool_toggles import ToolToggleStore
 
 DisabledBy = Literal["", "file", "user"]
-"""Who turned a tool off: a configuration file or the user; "" if it is on."""
+"""What turned a tool off: a configuration file or the user; "" if the tool is on."""
 
 
 class ToolToggles:

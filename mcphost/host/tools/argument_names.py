@@ -13,7 +13,7 @@ _OPEN_KEYWORDS = frozenset({
 """JSON Schema keywords that may allow further names; schemas with one of them are not checked."""
 ANY_NAME_HINT = "To send any name, write all arguments as one JSON object."
 ARGS_OPTION_HINT = "To send any name, give the arguments as JSON to --args."
-"""How a user can send a name that is refused here: in the chat, and on the command line."""
+"""Hint that tells the user how to send an argument name that this check refuses."""
 _MAX_SHOWN = 10
 _MAX_COMPARED = 200
 _MAX_LENGTH = 60

@@ -23,7 +23,7 @@ MAX_QUERY_CHARS = 500
 _INDEXED_CHARS = 1_000
 """Number of characters of each description that are indexed; its purpose is usually stated first."""
 _MAX_INDEXED_CHARS = 1_000_000
-"""Number of characters of all descriptions together; with more tools, fewer of each are indexed."""
+"""Maximum number of characters indexed of all descriptions together; the more tools, the fewer characters of each."""
 _SHOWN_CHARS = 200
 _SCHEMA = {
     "type": "object",
@@ -57,7 +57,7 @@ _SYNONYMS = (
     "send post publish",
     "run execute start",
 )
-"""Groups of verbs that servers use for the same thing."""
+"""Groups of synonyms: verbs that servers use with the same meaning in names and descriptions of tools."""
 _SYNONYM_WEIGHT = 0.4
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.5  # k1 and b of BM25
 
