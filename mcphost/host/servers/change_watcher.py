@@ -30,8 +30,7 @@ from mcphost.protocol.tools import ListTools
 
 REFRESH_SECONDS = 0.25
 IDLE_RATIO = 9
-"""Average pause in seconds for each second spent on listing, so that a server cannot make the host list
-continuously."""
+"""Average pause in seconds per second spent on listing, so that a server cannot make the host list continuously."""
 LISTING_ALLOWANCE = 1.0
 """Seconds that may be spent listing before pauses begin."""
 LONGEST_PAUSE = 60.0

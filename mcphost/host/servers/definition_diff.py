@@ -23,8 +23,7 @@ MAX_WIDTH = 160
 CONTEXT_LINES = 2
 MAX_DEPTH = 64
 MAX_PATH = 200
-"""Maximum characters of a path; a longer path is shown once, on a line of its own, and abbreviated in all other
-lines."""
+"""Maximum characters of a path; a longer path is shown once on a line of its own, and otherwise abbreviated."""
 _PLAIN_KEY = re.compile(r"[\w$-]+(?: [\w$-]+)*")
 """A key that needs no quotes: without them, the path of `{"a.b": 1}` would look like that of `{"a": {"b": 1}}`."""
 
