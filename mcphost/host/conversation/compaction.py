@@ -220,7 +220,7 @@ class Compactor:
         return ModelError(overflow.message, hint, model_kind=overflow.model_kind, details=overflow.details)
 
     def _measure(self, model: ChatModel, request: ModelRequest, overflow: ModelError | None) -> tuple[int, int]:
-        """Return the estimated size of *request* and the context window, in tokens; the window is 0 if unknown.
+        """Return the sizes of *request* (estimated) and of the context window (0 if unknown), in tokens.
 
         If *overflow* is not None, sizes in the provider's error message take precedence over estimates.
         """
@@ -235,7 +235,8 @@ class Compactor:
     def _report_large_message(self, conversation: Conversation, window: int, overflow: ModelError | None) -> bool:
         """Return whether the last user message alone is larger than *window*; if so, notify the user once.
 
-        The user is not notified if *overflow* is given, because that error is shown and already mentions the message.
+        The user is not notified if *overflow* is given, because that error is shown and already states that the last
+        user message is too large.
         """
         last = find_last_user_message(conversation)
         tokens = 0 if last is None else estimate_message_tokens(conversation.messages[last])

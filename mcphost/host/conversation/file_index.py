@@ -74,8 +74,8 @@ class _Group(NamedTuple):
 class IgnoreRules:
     """Rules of one `.gitignore` file, relative to the file's folder.
 
-    Only the first 500 rules are applied. Rules with wildcards are ignored once their total length exceeds 3,000
-    characters.
+    Only the first 500 rules are applied. Once the total length of the rules with wildcards exceeds 3,000 characters,
+    further rules with wildcards are not applied.
 
     No library is used, because libraries translate patterns to regular expressions that can take exponential time.
     Git is not used, because it runs programs that a repository's configuration names.

@@ -120,8 +120,8 @@ def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
     """Return an update for the model: a diff from the last version sent, or the newer version in full.
 
     The newer version is returned in full if it is shorter than the diff. *covered* is the number of messages that a
-    summary replaces. If one of them contains the last version sent, the model no longer receives that version, so
-    the newer version is returned in full. May take a tenth of a second, so call it in a worker thread.
+    summary replaces. If one of these messages contains the last version sent, the model no longer receives that
+    version, so the newer version is returned in full. May take a tenth of a second, so call it in a worker thread.
     """
     known = sent.part
     if not (isinstance(known, ResourcePart) and isinstance(newer, ResourcePart)):

@@ -74,9 +74,9 @@ def find_origins(
 ) -> ArgumentOrigins:
     """Return the parts of the arguments that were copied from sources other than *server*.
 
-    A copy must have at least 16 characters. Encoded values are decoded, within limits. To find text that was split over
-    several arguments or member names, these are also joined, except for *expected_names*, the member names in the
-    tool's schema. Takes time linear in the size of the arguments.
+    A copy must have at least 16 characters. Encoded values are decoded, within limits. To find text that was split into
+    parts, arguments are also joined with each other, and so are member names, except for *expected_names*, the member
+    names in the tool's schema. Takes time linear in the size of the arguments.
     """
     values, is_whole = _collect(arguments)
     search = _Search(index)

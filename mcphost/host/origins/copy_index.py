@@ -37,8 +37,8 @@ class CopyBudget:
 class CopyIndex:
     """Index of n-grams taken at regular intervals (the stride) from each text.
 
-    A copy of at least `gram + stride - 1` characters contains an indexed n-gram, wherever it begins. The index takes 8
-    bytes for each `stride` characters of text.
+    A copy of at least `gram + stride - 1` characters contains an indexed n-gram, wherever in the text the copy begins.
+    The index takes 8 bytes for each `stride` characters of text.
     """
 
     def __init__(self, gram: int, stride: int) -> None:

@@ -189,8 +189,8 @@ def _origin(part: FromServer, message: Message, targets: Mapping[str, str]) -> s
 def origin_name(server: str, target: str, targets: Mapping[str, str]) -> str:
     """Return the name of the origin of a text that *server* sent.
 
-    *target* is the server's target when it sent the text, "" if unknown. If it differs from the current target in
-    *targets*, the name begins with EARLIER_PREFIX.
+    *target* is the server's target when it sent the text, "" if unknown. If *target* differs from the server's current
+    target in *targets*, the name begins with EARLIER_PREFIX.
     """
     is_earlier = bool(target) and targets.get(server, target) != target
     return f"{EARLIER_PREFIX}{server}" if is_earlier else server

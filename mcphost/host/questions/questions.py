@@ -186,7 +186,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
 
     - `claims`: the tool's annotations from the server, which are unverified.
     - `account`: the account that the call uses, "" for none.
-    - `folder`: the server's working directory, to which paths are relative; None if it runs on another machine.
+    - `folder`: the server's working directory, to which paths are relative; None if the server is remote.
     - `schema`: the tool's input schema, for editing the arguments; edits are refused unless `editable` is true.
     - `arguments_error`: what is wrong with edited arguments, if the question is asked again because of them.
     - `has_server_changed`: the user's grants are for an earlier command or URL of the server and do not apply.
@@ -352,8 +352,8 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
     - `models`: the models that the user can choose from.
     - `max_tokens`: the limit on the output; `tokens` is the estimated size of the input.
     - `budget`: how much of its limits the server has used.
-    - `conversation`: the text that the server requested with `include_context`, "" for none. It is sent only if the
-      user's answer allows it.
+    - `conversation`: the text that the server requested with `include_context`, "" for none. This text is sent only if
+      the user's answer allows it.
     """
 
     KIND: ClassVar[str] = kinds.REVIEW_SAMPLING

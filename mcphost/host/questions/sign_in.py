@@ -110,7 +110,7 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     - `url`, `host`: the URL to open, and its host.
     - `note`: why the question is asked again, "" the first time.
     - `asked_at`: when the question was asked, as a reading of the monotonic clock.
-    - `seconds`: how long the question stays open. It is withdrawn earlier if the sign-in completes.
+    - `seconds`: how long the question stays open. The question is withdrawn earlier if the sign-in completes.
     - `browser`: whether mcphost can open a browser.
     - `other_method`: the method that the user can switch to, "code" or "browser"; "" for none.
     - `other_accounts`: accounts that are already signed in. To use one, the user declines this sign-in and then selects

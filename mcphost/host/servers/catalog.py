@@ -137,9 +137,9 @@ async def fetch_listing(
 ) -> ServerListing:
     """Fetch those lists in *kinds* that the server supports; copy all other lists from *before*.
 
-    The lists are fetched concurrently, with all their pages. Errors from `Session.request` are raised. However, if the
-    server rejects the request for a list other than the tools, does not respond in time or sends an invalid response,
-    this list is left empty, and the error is added to `problems`.
+    The lists are fetched concurrently, with all their pages. If a list other than the tools cannot be fetched, because
+    the server rejects the request, does not respond in time or sends an invalid response, this list is left empty, and
+    the error is added to `problems`. All other errors from `Session.request` are raised.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()

@@ -238,8 +238,8 @@ def _find_program(command: str, folder: str, path: str | None) -> str:
 def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
     """Yield the paths in the value of an environment variable; relative ones are joined to *folder*.
 
-    For PATH, these are its folders. For other variables, these are the entries that are paths, and also the paths
-    within words such as `--require=./x`.
+    The value of PATH is a list of folders, which are all yielded. In the value of another variable, the entries that
+    are paths are yielded, and also the paths within words such as `--require=./x`.
     """
     for part in text.split(os.pathsep):
         if name.upper() == "PATH":

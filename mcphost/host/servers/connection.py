@@ -212,7 +212,7 @@ class ServerConnection:
         """Sign in again and reconnect.
 
         If *account* is given, the new tokens are stored under this name, which becomes the selected account. Raises
-        ServerError, ConsentDenied, ConfigError, or UsageError for a local server.
+        UsageError for a local server. Other failures raise ServerError, ConsentDenied or ConfigError.
         """
         if self.config.is_stdio:
             raise UsageError(f"{self.config.name!r} is a local server and needs no sign-in.")

@@ -41,8 +41,8 @@ def read_signature(folder: str, patterns: tuple[str, ...]) -> Signature:
 
     The keys are paths relative to *folder*, or absolute paths of files outside of it. A pattern is relative to
     *folder*, absolute, or begins with "~/"; a pattern that ends with a slash matches everything in that folder. `*`
-    matches any characters, including slashes. Hidden folders and folders of installed packages are skipped, unless
-    a pattern names them before its first wildcard.
+    matches any characters, including slashes. Hidden folders and folders of installed packages are skipped, unless a
+    pattern names them before its first wildcard.
     """
     found: Signature = {}
     remaining = MAX_ENTRIES

@@ -50,7 +50,7 @@ class PlannedDigest(Struct, frozen=True, kw_only=True):
         """Raise RegistryError if there are mismatches, for example if the lock file contains another digest.
 
         The error's hint suggests running *command*, which installs the package, with `--accept-digest`. If *command* is
-        "", it suggests repeating the current command with *server* and `--accept-digest`.
+        "", the hint suggests repeating the current command with *server* and `--accept-digest`.
         """
         if self.mismatches:
             raise RegistryError(

@@ -248,7 +248,8 @@ class Servers:
     async def get_tool(self, server: str, tool: str) -> OfferedTool:
         """Wait until a server is ready and return one of its tools.
 
-        Raises ServerError, ConsentDenied, or UsageError for an unknown server or tool.
+        Raises UsageError if the server has no such tool, and ServerError, ConsentDenied or UsageError as `ensure_ready`
+        does.
         """
         connection = self.start(server)
         await connection.session()

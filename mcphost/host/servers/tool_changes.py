@@ -445,8 +445,8 @@ class ToolChangeTracker:
 
         *digests* and the result map tool names to digests. A definition is returned only if the store records that the
         user accepted exactly this change, from the definition that this process remembers to the one in *digests*. It
-        is not enough that the store contains the new definition: a process that remembers no earlier one stores it
-        without asking the user.
+        is not enough that the store contains the new definition: a process that remembers no earlier definition of the
+        tool stores a new one without asking the user.
 
         The user is always asked about unknown tools, and about definitions that have changed back to the accepted one;
         these are never returned. Raises StoreError.

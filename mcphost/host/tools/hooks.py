@@ -135,8 +135,8 @@ class HookNotes:
     def add_to(self, outcome: ToolCallOutcome, *, is_reviewed: bool = False) -> ToolCallOutcome:
         """Return the outcome with the hooks' notes inserted before the text of the result.
 
-        If *is_reviewed* is true, the result already contains the notes, which the user has reviewed. In that case, only
-        the sentence that a hook changed the result is inserted, if one did.
+        If *is_reviewed* is true, the result already contains the notes, which the user has reviewed. In that case,
+        nothing is inserted except, if a hook changed the result, a sentence that states this.
         """
         text = self._change_text if is_reviewed else self.text
         return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text)) if text else outcome
@@ -243,7 +243,7 @@ class ToolHooks:
                     self._events.notify("warning", problem)
 
     async def _use_flagged(self, text: ProjectText | None, root: Path) -> None:
-        """Use *text*, the content that the hooks file approved by a command-line flag had when mcphost started.
+        """Use the hooks file that a command-line flag approved; *text* is its content when mcphost started.
 
         A server that was started since then may have changed the file to switch the hooks off. An invalid file is not
         used; the error is reported when the project's file is read.

@@ -53,9 +53,9 @@ class ManualCalls:
         """Call a tool and return its result.
 
         *call* is the id of the call in events, made by `make_call_id`; if it is None, a new id is used. *typed_names*
-        are the names of arguments that the user typed one by one, which are checked for misspellings. Raises
-        ServerError, UsageError for an unknown tool or a misspelt name, and ConsentDenied if the server is not approved,
-        the tool has changed, or a hook or a configured rule forbids the call.
+        are the names of arguments that the user typed one by one, which are checked for misspellings. Raises UsageError
+        for an unknown tool or a misspelt name, and ConsentDenied if the server is not approved, the tool has changed,
+        or a hook or a configured rule forbids the call. Other failures raise ServerError.
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
@@ -152,7 +152,7 @@ class ManualCalls:
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
         """Validate arguments against a tool's input schema, without calling the tool, and return the errors.
 
-        Raises ServerError, ConsentDenied, or UsageError for an unknown tool.
+        Raises UsageError for an unknown tool. Raises ServerError or ConsentDenied if the server cannot be used.
         """
         offered = await self._servers.get_tool(server, tool)
         return await offered.validate(arguments, self._validator)
