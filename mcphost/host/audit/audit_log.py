@@ -1,7 +1,7 @@
 """The audit log, in which questions, decisions and actions are recorded before they take effect.
 
-A row contains names, sizes and digests. Arguments and text are recorded only if `[audit] content` is set, and with
-secrets removed. Hashing, redaction and disk access run on the store's thread.
+A row contains names, sizes and digests. The arguments of calls and the texts of questions and answers are recorded only
+if `[audit] content` is set, with secrets removed. Hashing, redaction and disk access run on the store's thread.
 """
 
 import hashlib

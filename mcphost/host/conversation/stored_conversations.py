@@ -122,7 +122,7 @@ class StoredConversations:
         return await self._search.find_prompts(text)
 
     def note_prompt(self, prompt: "EarlierPrompt") -> None:
-        """Remember the parts of an earlier message that came from servers, as the user can send the message again."""
+        """Remember which parts of an earlier message came from servers, because the user can send it again."""
         self.unsent.note_copies(prompt.text, prompt.copies)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...]:

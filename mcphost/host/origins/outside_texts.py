@@ -226,7 +226,10 @@ def _unknown_copies(message: Message, targets: Mapping[str, str]) -> Iterator[st
 
 
 def media_origins(message: Message, targets: Mapping[str, str] = _NO_TARGETS) -> Iterator[MediaOrigin]:
-    """Yield the kinds of media in a message that came from servers or files; see `OutsideTexts` for *targets*."""
+    """Yield the origin and kind of each media part from a server or file in a message.
+
+    See `OutsideTexts` for *targets*.
+    """
     for part in message.parts:
         match part:
             case ToolReturnPart() if part.images and part.server and part.outcome not in _NOT_RECEIVED:

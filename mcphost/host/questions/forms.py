@@ -314,7 +314,7 @@ def _object(schema: Raw | bytes) -> dict[str, Any]:
 
 
 def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
-    """Return a property's schema with references resolved and the alternative `null` removed.
+    """Return a property's schema with each `$ref` resolved and the alternative `null` removed.
 
     Many libraries declare optional arguments as nullable; for these, null means the same as omitting the argument.
     """

@@ -21,7 +21,7 @@ class ChangeAcceptance(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """A description for the list of grants and the audit log."""
+        """A description of the decision, for the list of grants and the audit log."""
         return f"{self.server}: changes of its tools"
 
 

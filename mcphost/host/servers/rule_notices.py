@@ -25,7 +25,7 @@ class NeverRuleNotices:
         self._is_started = False
 
     def start(self) -> None:
-        """Start reporting never-rules."""
+        """Start reporting never-rules that match no call."""
         self._is_started = True
 
     def handle_tools(self, server: str, tools: Iterable[str]) -> None:
