@@ -43,7 +43,10 @@ class CallReadability(NamedTuple):
 
 
 def check_arguments(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallReadability:
-    """Check the arguments of a call; *original* contains the arguments before the user edited them."""
+    """Check whether the arguments of a call can be read reliably.
+
+    If the user has edited the arguments, *original* contains them as they were before.
+    """
     hidden = _have_hidden_characters(arguments)
     has_unusual = any(map(is_unusual_name, {**(original or {}), **arguments}))
     return CallReadability(hidden is not False, hidden is not None, has_unusual)

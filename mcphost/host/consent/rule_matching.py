@@ -183,7 +183,7 @@ def _resolve(path: str, working_directory: str) -> str:
 
 
 def _is_searchable(folder: str) -> bool:
-    """Return whether mcphost may look up names in a folder; True if the folder does not exist."""
+    """Return whether mcphost has the permission to look up names in a folder; True if the folder does not exist."""
     return not os.path.isdir(folder) or os.access(folder, os.X_OK)
 
 

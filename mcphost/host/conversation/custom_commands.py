@@ -55,7 +55,7 @@ class CustomCommands:
         return tuple([status for text in files if (status := await self._approvals.find_status(text)) is not None])
 
     async def forget(self, text: ProjectText) -> None:
-        """Revoke the approval of a command file; the user is asked at its next use. Raises StoreError."""
+        """Revoke the approval of a command file; the user is asked when the command is next used. Raises StoreError."""
         await self._approvals.forget(text)
 
     async def open(self, name: str) -> "CustomCommand":

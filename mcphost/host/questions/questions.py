@@ -490,7 +490,7 @@ class RetryCall(Question[bool], frozen=True, kw_only=True):
 
 
 class ShareOnce(Struct, frozen=True):
-    """Answer that shares the folders now; the user is asked again at the next request."""
+    """Answer that shares the folders now; the user is asked again when the server next requests them."""
 
 
 class ShareSession(Struct, frozen=True):

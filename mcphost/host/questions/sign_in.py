@@ -324,7 +324,7 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
 
 
 class EnterPassphrase(Struct, frozen=True):
-    """Answer with the passphrase of the encrypted file; it is not stored."""
+    """Answer with the passphrase of the encrypted file; the passphrase is not stored."""
 
     pass_phrase: str
 
@@ -340,7 +340,7 @@ UnlockVerdict = EnterPassphrase | LeaveLocked
 
 
 class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
-    """Prompt for the passphrase of the encrypted file of credentials; it is needed once per run.
+    """Prompt for the passphrase of the encrypted file of credentials; the user enters it once per run.
 
     `note` is the reason if the user is asked again.
     """
@@ -365,7 +365,8 @@ StorageChoice = tuple[str, str]
 class SecretStoragePrompts:
     """Prompts about storing credentials, shown through the frontend.
 
-    If the user refuses, credentials are kept in memory for this run, or the encrypted file stays locked.
+    If the user refuses to store credentials, they are kept in memory for this run. If the user does not enter the
+    passphrase, the encrypted file stays locked.
     """
 
     def __init__(self, frontend: Frontend) -> None:

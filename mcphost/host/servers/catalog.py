@@ -56,7 +56,7 @@ def _decode_tool(raw: bytes | Raw) -> Tool:
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A valid tool definition from a server: the tool's name, the definition's JSON as received, and its page."""
+    """A valid tool definition from a server: the tool's name, the JSON as received, and the tool's page settings."""
 
     name: str
     raw: Raw

@@ -159,7 +159,7 @@ class ServerConnection:
         return self.was_added or (is_installer and not await self._approvals.has_connected(self.config))
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Wait until the server is ready or the user must act, but at most until *seconds* after it began to start."""
+        """Wait until the server is ready, the user must act, or *seconds* seconds have passed since its start."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return

@@ -90,7 +90,7 @@ def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning,
 def _join_beginning(texts: Iterable[str]) -> str:
     """Join *texts* with line breaks, and stop after MAX_EXAMINED_CHARACTERS.
 
-    If text was omitted, the result is longer than this limit, so that the caller notices it.
+    If some of *texts* was omitted, the result is longer than this limit, so that the caller can detect the omission.
     """
     pieces: list[str] = []
     length = 0
@@ -105,7 +105,7 @@ def _join_beginning(texts: Iterable[str]) -> str:
 def _normalize_beginning(text: str) -> str:
     """Return *text* in Unicode form NFKC, and stop after MAX_EXAMINED_CHARACTERS.
 
-    If text was omitted, the result is longer than this limit, so that the caller notices it.
+    If part of *text* was omitted, the result is longer than this limit, so that the caller can detect the omission.
     """
     if text.isascii():
         return text

@@ -74,7 +74,7 @@ class ServerData(Struct, frozen=True, kw_only=True):
 
 
 def find_bundle_folder(server: ServerConfig, bundles: Path) -> Path | None:
-    """Return the folder below *bundles* that contains a file in the server's command line, or None."""
+    """Return the folder below *bundles* that contains a file named in the server's command line, or None."""
     root = bundles.absolute()
     for word in server.argv:
         path = Path(os.path.normpath(word.partition("=")[2] or word))

@@ -104,7 +104,7 @@ class _EditRequest(NamedTuple):
     expected: Mapping[str, Any] | None = None
 
     def plan(self, entry: dict[str, Any]) -> ServerEdit:
-        """Return a planned edit that writes *entry*: the requested entry or a form of it without secrets."""
+        """Return a planned edit that writes *entry*, which is the requested entry or a copy of it without secrets."""
         return plan_set(self.file, self.name, entry, replace=self.replace, expected=self.expected)
 
 

@@ -232,7 +232,7 @@ class Servers:
     async def is_approved(self, name: str) -> bool:
         """Return whether the user has approved the server with its current configuration.
 
-        Raises UsageError or StoreError.
+        Raises UsageError for an unknown name, and StoreError.
         """
         return await self._approvals.is_approved(self.find(name).config)
 

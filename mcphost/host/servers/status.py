@@ -193,7 +193,7 @@ class ServerStatus:
             self.set_state("unreachable", error.message, _RECONNECT_HINT)
 
     def update_sign_in(self, event: SignInProgress) -> None:
-        """Show the progress of a sign-in and publish it; an event with empty text removes it."""
+        """Show the progress of a sign-in and publish *event*; an event with an empty text ends the display."""
         before, self.sign_in_status = self.sign_in_status, event.text
         if (self.is_down or self.state in ("connecting", "silent")) and event.text != before:
             self.set_state("connecting", f"Signing in: {event.text}." if event.text else "")

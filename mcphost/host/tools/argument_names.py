@@ -54,7 +54,7 @@ def _declared_names(schema: Raw) -> tuple[str, ...]:
 
 
 def _suggest(name: str, known: tuple[str, ...]) -> str:
-    """Return a sentence that suggests the most similar of the *known* names, or all if none is similar."""
+    """Return a sentence that suggests the most similar of the *known* names or, if none is similar, lists them."""
     from difflib import get_close_matches
 
     compared = [one for one in known if len(one) <= _MAX_LENGTH][:_MAX_COMPARED]

@@ -330,7 +330,7 @@ class SkillTool:
         return content
 
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
-        """Ask the user to approve a skill with its current files; the approval ends when one of them changes.
+        """Ask the user to approve a skill with its current files; the approval ends when one of these files changes.
 
         *why* is the reason shown with the question.
         """

@@ -48,7 +48,7 @@ _WITHOUT_MODEL = ("user", "page")
 
 
 class PageCallObserver(Protocol):
-    """Interface of the object that remembers the calls of tools with a page, so that the page can show them."""
+    """Interface of the object that remembers calls of tools with an interactive page, for display in the page."""
 
     def start(self, call: str, offered: OfferedTool, arguments: dict[str, Any]) -> None:
         """Remember a call that is being sent."""
@@ -63,9 +63,9 @@ class PageCallObserver(Protocol):
         ...
 
     def cancel(self, call: str, error: McpHostError | None) -> None:
-        """Remember that a call ended without a result, because of *error* if it is not None.
+        """Remember that a call ended without a result, because of *error* if that is not None.
 
-        Do nothing if the call has a result.
+        Do nothing if `finish` has recorded a result of the call.
         """
         ...
 
@@ -267,7 +267,7 @@ class _PendingCall:
         self._is_sent = True
 
     async def wait_for_listing(self) -> None:
-        """Wait until the tools are listed again, if the server reported that they changed. Raises ServerError."""
+        """If the server reported that its tools changed, wait until they are listed again. Raises ServerError."""
         if not self._offered.connection.changes.is_listing_current:
             self.on_notification(RELISTING_PROGRESS)
             await self._offered.connection.changes.wait_for_listing()
@@ -309,7 +309,7 @@ class _PendingCall:
 
 
 def _mark_lists(offered: OfferedTool, error: McpHostError) -> None:
-    """Mark the server's lists as outdated if *error*, which ended a call, suggests that they have changed."""
+    """Mark the server's lists as outdated if *error*, which ended a call, suggests that the lists have changed."""
     if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
         offered.connection.changes.mark_stale()
     elif isinstance(error, ConnectionLost) and not isinstance(error, RequestNotSent):

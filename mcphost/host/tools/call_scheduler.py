@@ -86,7 +86,7 @@ class _Call:
     def make_stopped_return(self, *, is_error: bool = False) -> ToolReturnPart:
         """Return the result of a call that was stopped before it had an outcome.
 
-        *is_error* means that an error in its turn stopped the call, and not the user.
+        *is_error* means that an error in the call's turn, not the user, stopped the call.
         """
         if self.is_unsent:
             return _make_unsent_return(self.use, self.server, self.tool, is_error=is_error)

@@ -580,5 +580,5 @@ def _clean_text(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return the first 500 characters of a hook's text as a single sanitized line."""
+    """Return the first 500 characters of a text that a hook wrote, as a single sanitized line."""
     return sanitize_line(" ".join(text.split()), _MAX_REASON)

@@ -118,7 +118,7 @@ class ResultReviewer:
         return ReviewOutcome((), f"{WITHHELD} The user says: {reason}" if reason else WITHHELD)
 
     def _describe_server(self, server: str) -> tuple[str, str | None]:
-        """Return the account and the folder of a server; "" and None if it was removed while its call ran."""
+        """Return the account and the folder of a server; "" and None if the server was removed while its call ran."""
         try:
             connection = self._servers.find(server)
         except UsageError:

@@ -109,7 +109,7 @@ class ToolIndex:
 
 
 def _weigh_words(query: str) -> dict[str, float]:
-    """Return the words of a query with a weight for each; synonyms are added with a lower weight."""
+    """Return the words of a query and their synonyms, each with a weight, which is lower for synonyms."""
     words = dict.fromkeys(split_words(query), 1.0)
     for line in _SYNONYMS:
         group = set(split_words(line))
