@@ -210,8 +210,8 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
 def _unknown_account_error(args: argparse.Namespace, names: list[str]) -> UsageError:
     """Return the error for a sign-out that does not name one of the stored accounts.
 
-    *names* are the names of the stored accounts; the error lists them. Without `--account`, the hint tells the
-    user to add the flag.
+    The error lists *names*, the names of the stored accounts. If `--account` was not given, the error's hint says to
+    add it.
     """
     if not args.account:
         return UsageError(f"Which account of {args.server!r}?", f"--account {' or '.join(map(quote, names))}")
@@ -232,8 +232,8 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
     """Return the account that `mcphost accounts use` has selected for a server, or "" if there is none.
 
-    The selection is looked up by the server's URL. The URL is taken from *accounts*, the stored accounts for the
-    server, or from *server* if there are no such accounts.
+    Selections are stored by server URL. The URL is taken from *accounts*, the accounts stored for the server, or from
+    *server* if *accounts* is empty.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.variable_references import resolve_target
@@ -259,9 +259,10 @@ async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | Non
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete the OAuth clients stored for the server; return whether any were stored.
+    """Delete the OAuth client that was registered for the server; return whether there was one.
 
-    The next sign-in then registers a new client. Raises ConsentDenied unless the server is *approved*.
+    The next sign-in then registers a new client. *approved* states whether the user has approved the server; if not,
+    ConsentDenied is raised.
     """
     from mcphost.config.variable_references import resolve_target
     from mcphost.proxies import proxy_for
@@ -283,8 +284,9 @@ async def _create_oauth_provider(
 ) -> "tuple[OAuthProvider, ServerConfig]":
     """Return the OAuth provider and the expanded configuration of the server that the user named.
 
-    Raises UsageError, ConfigError or ConsentDenied. Raises SignInRequired if the server's entry already sets an
-    Authorization header.
+    Raises ConfigError or UsageError if the server is invalid or unknown. Also raises UsageError if the user cannot sign
+    in to the server, or not with the given flags. Raises ConsentDenied if the server is not approved, and
+    SignInRequired if its entry already sets an Authorization header.
     """
     import anyio.to_thread
 
@@ -327,7 +329,7 @@ async def _create_oauth_provider(
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     """Select the stored account to use for future connections to a server.
 
-    An mcphost process that is already running uses it after the server is restarted.
+    An mcphost process that is already running uses the selected account once the server is restarted in that process.
     """
     from mcphost.cli.build_host import create_oauth_registry, load_approved_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
@@ -417,7 +419,7 @@ def _describe_state(account: "Account", *, is_locked: bool) -> str:
 
 
 class StoredSignIns:
-    """The stored accounts that no other configured server can use; removing the server can also delete them."""
+    """The stored accounts that only one server can use; they can be deleted when this server is removed."""
 
     def __init__(
         self, accounts: "Sequence[Account]", registry: "OAuthRegistry | None", approved: "ServerConfig | None"
@@ -432,7 +434,7 @@ class StoredSignIns:
     ) -> "StoredSignIns":
         """Find the stored accounts that *server* can use, but none of the *others* can.
 
-        *others* are the other configured servers. They may include an entry of the same name in another file.
+        *others* are the other configured servers. One of them may have the same name as *server* in another file.
         """
         if server.is_stdio:
             return cls((), None, None)
@@ -452,7 +454,7 @@ class StoredSignIns:
         return tuple(f"sign-in: {account.name} at {account.issuer}" for account in self._accounts)
 
     async def sign_out(self) -> tuple[str, ...]:
-        """Sign out of the accounts: delete their tokens and revoke them.
+        """Sign out of the accounts: delete and revoke their tokens.
 
         Returns one line per account, as `describe` does.
         """

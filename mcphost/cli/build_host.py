@@ -67,9 +67,10 @@ async def open_host(
 ) -> AsyncGenerator[Host]:
     """Build a Host and enter its context, without starting any server.
 
-    On exit, everything is stopped and the database is closed. *adjust_config* returns the configuration to use, for
-    example with a single server or without a model. *open_url* opens a URL in a browser; if it is None, users must open
-    URLs themselves. Raises ConfigError.
+    On exit, everything is stopped and the database is closed. *adjust_config* is called with the loaded configuration
+    and returns the one to use, for example with a single server or without a model. *open_url* opens a URL in a
+    browser; if it is None, users must open URLs themselves. Raises ConfigError or UsageError, as `load_configuration`
+    does.
     """
     events = EventBus()
     database = Database(paths.database_file(), events.report_store_error, companion=audit_files()[1])
@@ -222,8 +223,8 @@ async def _ask_secret_file(
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
     """Open the audit store.
 
-    If there is no audit log yet, it begins with one record for each permission in *database* that was granted before.
-    *on_error* is called with a warning for the user and a hint.
+    If there is no audit log yet, the new log begins with one record for each permission that *database* already
+    contains. If the log cannot be used, *on_error* is called with a warning for the user and a hint.
     """
 
     async def load_initial() -> tuple[AuditRecord, ...]:
@@ -246,9 +247,10 @@ async def load_approved_configuration(options: Options) -> HostConfig:
 
 
 async def load_configuration(options: Options, grants: GrantStore, profile: str | None = None) -> HostConfig:
-    """Load the configuration; *profile* overrides `--profile`. Raises ConfigError or UsageError.
+    """Load the configuration; *profile* overrides `--profile`.
 
-    A project's `.mcp.json` is used only if *grants* contains the user's approval of it.
+    A project's `.mcp.json` is used only if *grants* contains the user's approval of it. Raises ConfigError if the
+    configuration cannot be read, and UsageError if there is no such profile.
     """
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
@@ -288,7 +290,7 @@ class ModelFactory:
         """The environment in which models find their keys; a key that the user replaces is hidden in it only."""
 
     def create(self, config: ModelConfig) -> ChatModel:
-        """Return the configured model; an unknown name causes an error only when the model is prepared or used."""
+        """Return the model for *config*; an unknown name causes an error only when the model is prepared or used."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 
@@ -327,13 +329,14 @@ def create_oauth_registry(
 ) -> "OAuthRegistry":
     """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
-    If the front end cannot ask the user, interactive sign-in is disabled, and passphrases are read from the terminal.
+    If *frontend* cannot ask the user to sign in, interactive sign-in is disabled. If it cannot ask for the passphrase
+    of the file with tokens, the passphrase is read from the terminal.
 
     - *open_url* opens a URL in a browser.
     - *on_progress* is called with each step of a sign-in.
     - *warn* is called with warnings about the storage of secrets. If it is None, they are printed to stderr.
-    - *on_place_saved* is called if the user has chosen another storage location for tokens, after it has been saved in
-      config.toml.
+    - *on_place_saved* is called with the new storage location for tokens when the user has chosen one and it has been
+      saved in config.toml.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.keyring_backend import KeyringBackend
@@ -374,7 +377,7 @@ def create_oauth_registry(
 def _secret_storage_prompts(frontend: Frontend) -> "SecretStoragePrompts | None":
     """Return prompts for the passphrase of the secret storage, or None if the user cannot be asked.
 
-    The prompts use the front end or, if it cannot ask for a passphrase, an interactive terminal.
+    The prompts are shown by *frontend* or, if it cannot ask for a passphrase, on an interactive terminal.
     """
     from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
     from mcphost.host.questions.sign_in import SecretStoragePrompts

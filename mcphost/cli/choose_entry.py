@@ -19,12 +19,12 @@ def choose_entry(
 ) -> "ServerConfig":
     """Return the server whose entry is to be changed; print a note if another file also has an entry *name*.
 
-    Without a *scope*, this is the entry that mcphost uses. If *must_choose* is set and several files have an entry, a
-    *scope* is required, and UsageError is raised without it. *folders* are the configuration folder and the folder in
-    which mcphost was started.
+    The entry is taken from the file for *scope* or, if *scope* is None, from the file whose entry mcphost uses.
+    *folders* are the configuration folder and the folder in which mcphost was started. If the chosen entry is invalid,
+    only the name and the file of the returned server are set.
 
-    If the chosen entry is invalid, the result has only its name and file. Raises ConfigError if its file cannot be
-    read, and UsageError if there is no such entry.
+    Raises ConfigError if the entry's file cannot be read, and UsageError if there is no such entry. Also raises
+    UsageError if *must_choose* is set, *scope* is None, and several files have an entry *name*.
     """
     from mcphost.cli.command_runner import require_server
     from mcphost.config.entry_scopes import find_scopes, load_scoped_server
@@ -50,7 +50,10 @@ def choose_entry(
 
 
 def print_left_entries(name: str, folders: "tuple[Path, Path]") -> None:
-    """Print a note about each file that still has an entry named *name* after one was removed."""
+    """Print a note about each file that still has an entry named *name* after one was removed.
+
+    *folders* are the configuration folder and the folder in which mcphost was started.
+    """
     from mcphost.config.entry_scopes import find_scopes
 
     for entry in find_scopes(name, *folders):
@@ -58,7 +61,7 @@ def print_left_entries(name: str, folders: "tuple[Path, Path]") -> None:
 
 
 def require_valid(config: "HostConfig", server: "ServerConfig") -> None:
-    """Raise ConfigError if the entry of *server*, a result of `choose_entry`, is invalid."""
+    """Raise ConfigError if the entry of *server* is invalid; *server* must be a result of `choose_entry`."""
     from mcphost.config.loader import find_server_problem
 
     if server.command or server.url:

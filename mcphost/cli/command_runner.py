@@ -113,7 +113,11 @@ _MAX_SHOWN_NAME = 80
 
 
 def require_server(config: HostConfig, name: str) -> ServerConfig:
-    """Return the usable server with this name. Raises ConfigError or UsageError if there is none."""
+    """Return the configured server with this name.
+
+    Raises ConfigError if the server's entry or a file that may contain it is invalid, and UsageError if there is no
+    server with that name.
+    """
     if (server := config.find_server(name)) is not None:
         return server
     problem = find_server_problem(config, name) or find_file_problem(config)
@@ -145,7 +149,7 @@ def print_config_problems(config: HostConfig, options: Options) -> None:
 
 
 def unread_file_code(config: HostConfig) -> int:
-    """Return the exit code of ConfigError if a file with servers could not be read, otherwise 0."""
+    """Return the exit code of ConfigError if a file with server entries could not be read, otherwise 0."""
     return ConfigError.exit_code if find_unread_file(config) else 0
 
 

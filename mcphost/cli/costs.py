@@ -89,7 +89,7 @@ def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None
 def _sum_json(total: "SpendingSum") -> dict[str, Any]:
     """Return a total as JSON data.
 
-    "cost" does not include requests whose price is unknown; "has_unknown_cost" is true if there are any.
+    "cost" does not include requests whose price is unknown; "has_unknown_cost" is true if there were such requests.
     """
     from mcphost.serialization import to_builtins
 

@@ -237,8 +237,8 @@ async def _check_keyring(config: "HostConfig") -> Check:
 async def _check_sign_ins(config: "HostConfig", options: "Options", *, can_use_keyring: bool) -> list[Check]:
     """Check where tokens are stored, and whether the files that contain tokens can be used.
 
-    The first of the returned checks states how many accounts are stored in each place. *can_use_keyring* is true if a
-    keyring is available.
+    The first of the returned checks states the configured storage location, and how many accounts are stored in the
+    keyring and in each file. *can_use_keyring* is true if a keyring is available.
     """
     from mcphost.cli.build_host import create_oauth_registry
     from mcphost.host.questions.frontend import RefusingFrontend

@@ -137,8 +137,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _find_target(before: list[str], command_line: list[str]) -> list[str]:
     """Return the URL, or the program and its arguments: the words *before* `--`, or the *command_line* after it.
 
-    Raises UsageError if there are words in both places. Also raises UsageError if the last word in *before* begins with
-    a dash, because a program's name cannot begin with a dash.
+    Raises UsageError if there are words both before and after `--`. Also raises UsageError if the last word in *before*
+    begins with a dash, because a program's name cannot begin with a dash.
     """
     if before and before[-1].startswith("-"):
         raise UsageError(f"A program cannot begin with a dash: {before[-1]}.", "Write it first, directly after --.")
@@ -479,7 +479,7 @@ def _print_warnings(edit: "ServerEdit") -> None:
 
 
 def _unset(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Apply `--unset-env` and `--unset-header` to a copy of an entry. Raises UsageError for an unknown name."""
+    """Apply `--unset-env` and `--unset-header` to a copy of an entry. Raises UsageError for a name not in *entry*."""
     entry = dict(entry)
     for names, key in ((args.unset_env, "env"), (args.unset_header, "headers")):
         for name in names:
@@ -574,7 +574,7 @@ def print_saved(saved: "SavedServer", what: str) -> None:
 def _describe_unused(saved: "SavedServer") -> str:
     """Return why a saved server is not used yet, and what the user can do about it.
 
-    The text may contain the placeholders {name}, {quoted} and {path}.
+    The caller must replace the placeholders {name}, {quoted} (the name, quoted for a shell) and {path} in the text.
     """
     if saved.server is not None:
         return _("{name} is not approved. Read its settings, and approve it: mcphost servers trust {quoted}")

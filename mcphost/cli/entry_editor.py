@@ -36,9 +36,9 @@ async def open_in_editor(name: str, entry: dict[str, Any]) -> str:
 
 @contextmanager
 def keep_refused_text(text: str) -> Generator[None]:
-    """Save *text* in a private file if the block fails or is cancelled, unless *text* is empty.
+    """Save *text* in a private file if the `with` block fails or is cancelled, unless *text* is empty.
 
-    The file is named in the error's hint or, if the block was cancelled, in a note.
+    If the block raises an McpHostError, the path of the file is added to the error's hint. Otherwise, it is printed.
     """
     try:
         yield

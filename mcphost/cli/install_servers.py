@@ -264,7 +264,7 @@ async def offer_undo(
 
 
 async def ask_digest(options: "Options", edit: "ServerEdit", option: "InstallOption") -> "PlannedDigest | None":
-    """Return the digest of the package that a planned server runs; it is requested from npm or uv.
+    """Return the digest of the package that a planned server runs, as reported by npm or uv.
 
     *edit* is the planned change to the server's entry, and *option* is the package to install. Returns None if the
     server does not run a package from npm, PyPI or NuGet.
@@ -287,7 +287,7 @@ def show_server(
 ) -> tuple[str, ...]:
     """Show the details of a server in a registry, such as its publisher; return warnings about the server.
 
-    This is called before the user enters any values. *option* is the package or remote endpoint to install,
+    Call this before the user is asked for the server's settings. *option* is the package or remote endpoint to install,
     *name* is the name that the server will have in mcp.json, and *others* are the names of the configured
     servers.
     """
@@ -397,7 +397,7 @@ def plan_json(
 async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
     """Connect to a newly installed server, and return the error, or None if the server works.
 
-    The numbers of its features are printed, unless *as_json* is true.
+    Unless *as_json* is true, print how many tools and other features the server has.
     """
     from mcphost.cli.command_runner import connect_servers, open_host_for_server
     from mcphost.host.server_views import summarize_catalog
@@ -420,8 +420,8 @@ async def open_source(
 ) -> "PlanSource":
     """Return an object that creates install plans for *option*, which is a package or remote endpoint.
 
-    If *option* is a bundle (.mcpb), the user is asked first, and it is then downloaded and unpacked. Raises
-    RegistryError, ConsentDenied or UsageError.
+    If *option* is a bundle (.mcpb), it is downloaded and unpacked once the user has agreed. Raises ConsentDenied if the
+    user declines, UsageError if the user cannot be asked, and RegistryError if the bundle cannot be installed.
     """
     from mcphost import paths
     from mcphost.host.servers.registry_installer import PlanSource

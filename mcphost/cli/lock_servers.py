@@ -107,9 +107,9 @@ class LockableProject:
         self.entries = {name: self._lock_entry(server, entries[name]) for name, server in self.servers.items()}
 
     def _bind_env_files(self, options: "Options") -> None:
-        """Read the environment file of each server.
+        """Read the environment file of each server, and record its content in `servers`.
 
-        A server cannot start if the content of its file changes afterwards. Errors for files that cannot be read are
+        A server cannot start if its environment file has changed since then. Errors for files that cannot be read are
         added to `unreadable`.
         """
         from mcphost import paths
@@ -136,9 +136,9 @@ class LockableProject:
         return locked
 
     def bind(self, config: "HostConfig") -> "HostConfig":
-        """Return *config* with the environment files of this project's servers as this object has read them.
+        """Return *config* with the content of the environment files that this object has read recorded in it.
 
-        A server cannot start if the content of its environment file has changed since then.
+        A server of this project cannot start if its environment file has changed since this object read the file.
         """
         from mcphost.serialization import replace
 

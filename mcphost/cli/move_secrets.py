@@ -79,7 +79,7 @@ async def _move_secret(
 ) -> "tuple[ServerConfig, str, bool]":
     """Move one secret in the server's entry in *place* to the keyring.
 
-    Return the changed server, the reference that replaces the secret, and whether the server is still approved.
+    Return the changed server, the `${…}` reference that replaces the secret, and whether the server is still approved.
     """
     import anyio
 
@@ -113,9 +113,10 @@ async def _carry_approval(
 async def _store_and_replace(
     server: "ServerConfig", place: "ServerFile", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """Store a secret and replace it with a reference in its file; return the changed server and the reference.
+    """Store a secret in *backend*, and replace it in the server file *place* with a `${…}` reference to it.
 
-    If the file cannot be changed, the stored secret is deleted again. Raises ConfigError.
+    Return the changed server and the reference. If the file cannot be changed, the stored secret is deleted again, and
+    ConfigError is raised.
     """
     import anyio.to_thread
 

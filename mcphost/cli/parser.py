@@ -155,7 +155,7 @@ def _remove_marks(value: Any) -> Any:
 def _reword_invalid_value(message: str) -> str:
     """Return argparse's *message* about an invalid value, changed to say what the value should be.
 
-    argparse names only the function that rejects it, such as "int" or "dollars".
+    The original message names only the function that rejected the value, such as "int" or "dollars".
     """
     argument, invalid, rest = message.partition(": invalid ")
     kind, found, value = rest.partition(" value: ")

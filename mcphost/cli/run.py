@@ -199,8 +199,8 @@ def _run_turn(args: argparse.Namespace) -> int:
 async def _read_stdin(args: argparse.Namespace) -> bytes:
     """Return the content of standard input to attach to the prompt, or b"" if there is nothing to attach.
 
-    Nothing is attached if standard input is the prompt itself. Raises UsageError if standard input is given
-    both as the prompt and as a file.
+    Nothing is attached if the prompt is read from standard input. Raises UsageError if the arguments name standard
+    input both as the prompt and as a file to attach.
     """
     import anyio.to_thread
 

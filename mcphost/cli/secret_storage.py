@@ -125,7 +125,7 @@ async def choose_secret_store(options: "Options") -> int:
 
 
 def print_deleted(deleted: Iterable[str]) -> None:
-    """Print a line for each stored item that was deleted with a server or a part of it."""
+    """Print a line for each item in *deleted*, such as a stored secret that only a removed server used."""
     for what in deleted:
         print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
 

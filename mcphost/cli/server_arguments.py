@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_scope_flag(parser: argparse.ArgumentParser, *short: str) -> None:
-    """Add `--scope` to *parser*, and its *short* forms."""
+    """Add `--scope` to *parser*; *short* are further names of the flag, such as `-s`."""
     parser.add_argument(
         *short, "--scope", choices=("user", "project", "local"), default="user",
         help="user: everywhere (default); project: in .mcp.json here; local: only you, only in this folder",
@@ -28,7 +28,10 @@ _ENTRY_SCOPES: dict[str, str] = {
 
 
 def add_entry_scope_flag(parser: argparse.ArgumentParser, action: str) -> None:
-    """Add `--scope` to *parser*, which chooses between several entries with the same name; see `choose_entry`."""
+    """Add `--scope` to *parser*; the flag selects one of several entries with the same name.
+
+    *action* determines the help text. See `choose_entry`.
+    """
     changes = N_("which entry to change if several files have one of this name (default: the one in use)")
     parser.add_argument(
         "-s", "--scope", choices=("user", "project", "local"), default=None, help=_ENTRY_SCOPES.get(action, changes)

@@ -1,4 +1,4 @@
-"""Functions that prepare a server's entry for use in a thread: they import modules and expand `${…}` references."""
+"""Preparation for connecting to a server: importing modules and expanding `${…}` references, both in a thread."""
 
 import os
 import sys

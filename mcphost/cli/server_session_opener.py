@@ -218,7 +218,7 @@ class LazyAccountManager:
     async def _accounts_of(self, server: ServerConfig | None) -> "RegistryAccountManager":
         """Return a manager for the accounts that *server* may use, or for all accounts if *server* is None.
 
-        The modules that it needs are imported in a thread.
+        The modules that the manager needs are imported in a thread.
         """
         for name in ("client.account_manager", "auth.oauth_registry"):
             await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")
@@ -227,12 +227,11 @@ class LazyAccountManager:
         return RegistryAccountManager(self.registry_for(server))
 
     def registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
-        """Return the OAuth registry, or None if *server* cannot use OAuth.
+        """Return the OAuth registry for *server*, or for all stored accounts if *server* is None.
 
-        The registry is created on first use, but not for a stdio server. *server* is None for operations on stored
-        accounts. Returns None if OAuth is disabled, or if *server* is a stdio server and the registry does not exist
-        yet. Also returns None if the server's URL contains a reference to a secret, because the list of accounts would
-        reveal the secret.
+        The registry is created on first use, but not for a stdio server. Returns None if there is no registry, because
+        OAuth is disabled or only stdio servers have been used so far. Also returns None if the server's URL contains a
+        reference to a secret, because the list of accounts would reveal the secret.
         """
         if server is not None and has_secret_in_url(server):
             return None

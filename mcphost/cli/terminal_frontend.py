@@ -52,7 +52,7 @@ def is_interactive() -> bool:
 class TerminalInput:
     """Reader of lines from standard input.
 
-    All code in a command must share one instance, because no other instance can read the lines that it has buffered.
+    All code in a command must share one instance, because lines that one instance has buffered are lost to any other.
     """
 
     def __init__(self) -> None:
@@ -289,8 +289,9 @@ class TerminalFrontend:
     async def _open_after_consent(self, url: str) -> PastedRedirect | DeclineSignIn | None:
         """Open the URL in a browser if the user agrees or has passed `--yes`.
 
-        Returns the user's answer if the user declines, or pastes the redirect URL instead. Otherwise, returns None, and
-        the sign-in continues in the browser. If no browser was opened, the user must open the URL.
+        Returns the user's answer if the user declines, or pastes the redirect URL instead of opening the URL.
+        Otherwise, returns None, and the sign-in continues in the browser. If mcphost has not opened one, the user must
+        open the URL.
         """
         from mcphost.auth.browser import can_open_browser, open_url
 

@@ -227,9 +227,9 @@ class _Update:
     def _refuse_unasked(self) -> ConsentDenied | None:
         """Ignore `--yes` for a server that is not approved, because the update would also approve the server.
 
-        Returns None if the update can continue, because the user will be asked, or because `--yes` was not given. A dry
-        run can always continue. Otherwise, returns a ConsentDenied to report: the user cannot be asked, or the command
-        names no server, so that `--yes` applies to all servers.
+        The user is then asked in spite of `--yes`. Returns a ConsentDenied to report if the user cannot be asked, or if
+        the command updates all servers. Returns None if the update can continue, which is always the case without
+        `--yes` and in a dry run.
         """
         from mcphost.cli.terminal_frontend import Confirmation
 
