@@ -32,7 +32,7 @@ def parse_arguments(texts: list[str], source: str | None, schema: Raw) -> dict[s
     """Return the arguments of a tool call: the JSON object of `--args`, overridden by KEY=VALUE arguments.
 
     *texts* are the KEY=VALUE arguments, and *source* is the value of `--args`. The tool's input *schema* determines how
-    each value is converted. Raises UsageError.
+    each value is converted. Raises UsageError if an argument is malformed or cannot be converted.
     """
     arguments = _read_json_object(source) if source is not None else {}
     types = _property_types(schema)

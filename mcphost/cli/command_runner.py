@@ -94,8 +94,8 @@ async def find_conversation(host: Host, id_prefix: str) -> ConversationInfo:
 async def resume_conversation(host: Host, id_prefix: str) -> None:
     """Open the stored conversation whose id starts with *id_prefix*.
 
-    For an empty prefix, see `find_conversation`. The user is notified if the selected model differs from the
-    model used in the conversation. Raises UsageError or StoreError.
+    If the prefix is empty, the latest conversation is opened, as explained at `find_conversation`, which also lists the
+    errors raised. The user is notified if the selected model differs from the model used in the conversation.
     """
     info = await find_conversation(host, id_prefix)
     await host.conversation.open(info.id)

@@ -216,7 +216,7 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 def _keep_restrictions(
     editor: "ServerFileEditor", config: "HostConfig", args: argparse.Namespace, name: str, entry: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return *entry* with the user's restrictions from the entry that it replaces, and notes for the user.
+    """Return *entry* with the restrictions, such as disabled tools, of the entry that it replaces, and notes on them.
 
     If no entry is replaced, because `--replace` is missing or the file has no entry with this *name*, *entry* is
     returned unchanged. See `foreign_entries.keep_restrictions`.

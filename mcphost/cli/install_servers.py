@@ -186,7 +186,8 @@ class _Installation:
     async def _find(self) -> "tuple[RegistryEntry, str]":
         """Find the server in the registry; return its registry entry and the URL or file of the registry.
 
-        Raises RegistryError or UsageError.
+        Raises UsageError if the user has not given the full name of a server, and RegistryError if the registry does
+        not provide the server.
         """
         from mcphost.cli.search_servers import open_configured_registry, report_answer
         from mcphost.host.servers.registry_installer import absolute_place
@@ -313,7 +314,7 @@ def show_server(
 async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, list[str]]:
     """Parse the NAME=VALUE *texts* of `--set` into values keyed by input name.
 
-    A missing value is read from the terminal, without echo. Raises UsageError.
+    A missing value is read from the terminal, without echo. Raises UsageError if the name or value is still missing.
     """
     from mcphost.cli.server_arguments import split_pair
 

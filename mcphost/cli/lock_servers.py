@@ -78,7 +78,7 @@ class LockableProject:
     def __init__(self, options: "Options") -> None:
         """Read the project's server file, even if it is not approved; no server is started.
 
-        Raises ConfigError or UsageError.
+        Raises ConfigError if the file cannot be read, and UsageError if `--mcp-config` was given more than once.
         """
         from mcphost.config.json_files import decode_text, parse_json, read_bytes
         from mcphost.config.loader import PROJECT_FILE
@@ -156,7 +156,7 @@ class LockableProject:
         """Return the sorted names of the servers to lock or verify.
 
         If *names* is empty, the result contains every server in the project's file or in the lock file *locked*. Raises
-        ConfigError or UsageError for an unknown name.
+        ConfigError if one of *names* has an invalid entry, and UsageError if it is in neither file.
         """
         from mcphost.config.schema import find_config_error
 
@@ -534,7 +534,11 @@ class ServerReading:
         return self._project.unreadable.get(name)
 
     async def _read(self, host: "Host", name: str, entry: "LockedServer") -> "LockedServer":
-        """Return the lock file record of a connected server. Raises ServerError, ConsentDenied or ConfigError."""
+        """Return the lock file record of the connected server *name*, based on *entry*, the record of its entry.
+
+        The names of quarantined tools are added to `quarantined`. Raises ServerError, ConsentDenied or ConfigError if
+        the server's tools cannot be read.
+        """
         from mcphost.host.servers.locked_entries import lock_connected
 
         definitions = await host.servers.list_definitions(name)

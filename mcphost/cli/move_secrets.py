@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     """Move every plaintext secret in a server's entry into the keyring.
 
-    Only the user's own mcp.json and local.json are changed. The user is asked for confirmation unless *yes* is set.
-    Raises ConfigError, UsageError or ConsentDenied.
+    The user is asked for confirmation unless *yes* is set. Raises UsageError if the entry is not in the user's own
+    mcp.json or local.json, ConsentDenied if the user declines, and ConfigError if the file cannot be changed.
     """
     from pathlib import Path
 

@@ -37,7 +37,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _check_chat_flags(args: argparse.Namespace) -> None:
     """Check that a chat can start with these flags: for example, that the profile exists.
 
-    Raises UsageError, ConfigError or StoreError, or KeyboardInterrupt if a signal interrupts the check.
+    Raises UsageError, ConfigError or StoreError if it cannot start, and KeyboardInterrupt if a signal interrupts the
+    check.
     """
     from mcphost.cli.command_runner import find_conversation, remove_model, run_command
 

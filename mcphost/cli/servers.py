@@ -425,8 +425,8 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
 async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:
     """Show a server's changed tools; with *keep*, accept them after asking for confirmation.
 
-    With *yes*, the user is not asked. Returns 5 if any tools are still quarantined, otherwise 0. Raises
-    ConsentDenied or UsageError.
+    With *yes*, the user is not asked. Returns 5 if any tools are still quarantined, otherwise 0. Raises ConsentDenied
+    if the user declines, and UsageError if the server is unknown or the user cannot be asked.
     """
     from mcphost.cli.build_host import open_host
     from mcphost.cli.command_runner import remove_model, require_server

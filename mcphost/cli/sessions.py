@@ -278,7 +278,7 @@ async def _delete(history: "StoredConversations", info: "ConversationInfo", *, y
 
 
 async def _salvage(history: "StoredConversations", file: Path, options: "Options", *, as_json: bool) -> int:
-    """Copy the readable conversations of a damaged database into the store.
+    """Copy the readable conversations of *file*, a damaged database, into the store of conversations.
 
     Return the exit code: 0, or 1 if the file contains no readable conversation.
     """
