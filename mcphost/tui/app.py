@@ -59,7 +59,7 @@ class ServerObserver(Protocol):
     def notice_server_change(self) -> None:
         """Because a server has changed, refresh the screen, or do so when it is shown again.
 
-        The change may affect its state, sign-in progress, shared folders or features.
+        The change may affect the server's state, sign-in progress, shared folders or features.
         """
 
     def notice_resource_change(self, server: str, uri: str) -> None:
@@ -383,7 +383,7 @@ class McpHostApp(QuestionApp):
         self.request_quit()
 
     def action_interrupt(self) -> None:
-        """Copy the selected text; if no text is selected, quit on the second key press within 2 seconds."""
+        """Copy the selected text; if no text is selected, quit when Ctrl+C is pressed twice within 2 seconds."""
         if text := getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             self.copy_to_clipboard(text)
             return
@@ -410,7 +410,7 @@ class McpHostApp(QuestionApp):
     def on_app_focus(self) -> None:
         """When the terminal gets the focus, focus the composer if no widget in the chat has the focus.
 
-        Textual restores the focus only if Textual removed it before; in a browser, the app starts without any focus.
+        Textual restores only a focus that it has removed before; in a browser, no widget has the focus at the start.
         """
         if self.screen is self.chat and self.chat.focused is None:
             self.chat.composer_input.focus()
@@ -418,9 +418,9 @@ class McpHostApp(QuestionApp):
     # -- global actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether *action* is enabled; while a modal screen is open, most global actions are not.
+        """Return whether *action* is enabled; while a modal screen is open, most global actions are disabled.
 
-        The exceptions are "quit", "stop", "answer" and, if auto-approve is on, the action that turns it off.
+        Only "quit", "stop", "answer" and, if auto-approve is on, the action that turns it off remain enabled.
         """
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}

@@ -111,7 +111,7 @@ class CommandValues:
     def _summarize(self, instructions: str, restore: Callable[[], None]) -> str:
         """Start a summary that follows the user's *instructions*; return an error message if these are too long.
 
-        *restore* puts the command line back into the composer; it is called if the model is still answering.
+        *restore* is called if the model is still answering; it puts the command line back into the composer.
         """
         from mcphost.host.conversation.summarizer import MAX_INSTRUCTIONS
         from mcphost.tui.compaction_actions import summarize
@@ -173,11 +173,11 @@ class CommandValues:
     async def _use_model(
         self, setup: "Setup", name: str, use: "Callable[[ModelChoice | None], None]", restore: Callable[[], None]
     ) -> bool:
-        """Find the model called *name*, and pass it to *use*; return False if it cannot be used now.
+        """Find the model called *name* and pass it to *use*, after asking for a missing API key.
 
-        If there is no such model, a notification shows the reason, and *restore* puts the command line back into the
-        composer. *restore* is not called if queued messages return to the composer, because the command would become
-        part of them.
+        Return False if the model cannot be used yet. If it is not found, a notification shows the reason, and *restore*
+        is called to put the command line back into the composer. *restore* is not called if queued messages return to
+        the composer, because the command line would become part of these messages.
         """
         try:
             model = await self._find_model(setup, name)
@@ -236,9 +236,9 @@ def _item(name: str, detail: str = "") -> CompletionItem:
 def find_models(models: Sequence["AvailableModel"], name: str) -> "list[AvailableModel]":
     """Return the models that match *name*, ignoring case.
 
-    A model with exactly this name is returned alone. Otherwise, the models are returned whose names end with *name*
-    after a slash, for example after the provider prefix. If there are none, dots, hyphens, underscores and blanks are
-    treated alike. If any of the models found can be used now, only those are returned.
+    A model with exactly this name is returned alone. Otherwise, all models whose names end with a slash and *name* are
+    returned, such as "openai/NAME"; if some of them can be used now, only these. If no model matches, the search is
+    repeated with dots, hyphens, underscores and blanks treated alike.
     """
     return _find_folded(models, name, str.casefold) or _find_folded(models, name, fold_separators)
 

@@ -245,8 +245,8 @@ def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
     """Return a diff for each pair of arguments that replaces text, such as `old_string` and `new_string`.
 
     The pairs may be at the top level, or in the first 20 objects of an argument that is a list. Only the first 20 pairs
-    are compared. Together, they may have at most MAX_REPLACED characters: the pair that exceeds this limit is not
-    compared, as the title of the last diff states, and later pairs are omitted.
+    are compared, and only until their total length exceeds MAX_REPLACED characters. For the pair that exceeds this
+    limit, the result ends with a TextDiff whose title says that the pair was not compared.
     """
     pairs = _find_replacements(arguments)
     steps = MAX_STEPS // max(1, len(pairs))  # all are compared before the question is shown

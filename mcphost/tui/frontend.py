@@ -94,8 +94,8 @@ class QuestionDisplay(Protocol):
     def open_check(self) -> None:
         """Open a window that receives typed text while mcphost checks an entry, such as a passphrase.
 
-        Otherwise, an entry that the user types again would become part of the message being written. The window is
-        closed by `close_check`, or by `open_dialog` if the entry was wrong; the dialog then takes over the typed text.
+        Without this window, a user who types the entry again would type it into the composer. The window is closed by
+        `close_check`, or by `open_dialog` if the entry was wrong; the dialog then takes over the typed text.
         """
         ...
 

@@ -69,21 +69,24 @@ class AnswerGuard:
         self._shown_at = None
 
     def is_new(self, ago: float = 0.0) -> bool:
-        """Return whether the question had been visible for less than GUARD_SECONDS when the key was pressed."""
+        """Return whether a key pressed *ago* seconds ago came within GUARD_SECONDS of the question's appearance.
+
+        This is always the case while the question is not on the screen, and never if *has_delay* was false.
+        """
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
-        """Return whether to ignore a key because it was pressed too soon to be meant for the question.
+        """Return whether to ignore a key pressed *ago* seconds ago, because it was too early to be an answer.
 
-        Keys are ignored for GUARD_SECONDS after the question has appeared, and after any other key. If that other key
-        moved the focus or scrolled, only letters are ignored: a user who presses Tab and then Enter is answering the
-        question.
+        Keys are ignored for GUARD_SECONDS after the question has appeared, and after any other key. After a key that
+        moved the focus or scrolled, a key is ignored only if it is a letter (*is_letter*): a user who presses Tab and
+        then Enter is answering the question.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
 
     def is_confused(self, ago: float) -> bool:
-        """Return whether to ignore Enter, because another key was ignored shortly before.
+        """Return whether to ignore an Enter pressed *ago* seconds ago, because a key was ignored shortly before.
 
         For example, if a Tab was ignored because it came too early, the focus is not where the user expects it, and
         Enter would press the wrong button.
@@ -99,7 +102,7 @@ class AnswerGuard:
         self._ignored_at = _NEVER
 
     def record_key(self, ago: float, *, is_navigation: bool = False) -> None:
-        """Record a key press; keys that follow within GUARD_SECONDS are ignored.
+        """Record a key pressed *ago* seconds ago; keys that follow within GUARD_SECONDS are ignored.
 
         If *is_navigation* is true, the key moved the focus or scrolled, and only letters that follow are ignored.
         """
@@ -127,7 +130,7 @@ class PasteGuard:
         return self._typed_keys >= 2
 
     def is_pasted(self, ago: float) -> bool:
-        """Record a key other than Enter; return whether it is part of the paste."""
+        """Record a key other than Enter, pressed *ago* seconds ago; return whether it is part of the paste."""
         at = clock() - ago
         is_pasted = at - self._pasted_at < GUARD_SECONDS or at - self._last_key_at < BURST_SECONDS
         self._last_key_at = max(self._last_key_at, at)

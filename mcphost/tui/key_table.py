@@ -339,13 +339,13 @@ def has_kitty_keys(environ: Mapping[str, str]) -> bool:
 def build_key_table(
     wanted: Mapping[str, Sequence[str]], *, kitty: bool = False
 ) -> tuple[KeyTable, tuple[KeyProblem, ...]]:
-    """Return the default keys with the user's changes, and the problems with entries of the settings.
+    """Return the table of the default keys with the user's changes, and the problems with these changes.
 
     *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
     action. The names of screen-specific actions contain a hyphen. *kitty* is true if the terminal supports the Kitty
     keyboard protocol.
 
-    An invalid key is skipped. If a new key is the default key of another action, the other action loses it. An action
+    An invalid key is skipped. If a new key is the default key of another action, that action loses the key. An action
     in KEPT_KEYS always keeps at least one key.
     """
     table: dict[str, tuple[str, ...]] = {one.name: one.default_keys for one in ACTIONS}
@@ -399,8 +399,8 @@ def _find_shared_keys(table: KeyTable, chosen: Mapping[str, str], entries: Mappi
     """Yield a problem for each new key of a global action that some screens use for another action.
 
     *chosen* maps each key from the settings to the name of its action, and *entries* maps the name of each such action
-    to the entry's name as the user wrote it. Only QUESTION_KEYS can be shared in this way, so nothing is yielded if
-    *chosen* contains none of them.
+    to the name that the user wrote in the settings. Only QUESTION_KEYS can be shared in this way, so nothing is yielded
+    if *chosen* contains none of them.
     """
     for key, name in chosen.items() if QUESTION_KEYS & chosen.keys() else ():
         from mcphost.tui.local_keys import LOCAL_ACTIONS
@@ -436,7 +436,7 @@ def _change_local_keys(
     """Return the customized keys of screen-specific actions; add problems with them to *problems*.
 
     *table* contains the keys of the global actions, which cannot be assigned to other actions. If a new key is the
-    default key of another action that is available at the same time, the other action loses it. *kitty* is true if the
+    default key of another action that is available at the same time, that action loses the key. *kitty* is true if the
     terminal supports the Kitty keyboard protocol.
     """
     from mcphost.tui.local_keys import LOCAL_ACTIONS, default_local_keys, describe_fixed_key, work_together

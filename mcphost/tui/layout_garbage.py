@@ -24,7 +24,10 @@ def free_layouts_at_once() -> None:
 
 def _return_copies(arrange: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
     def arrange_root(self: Any, *args: Any, **options: Any) -> tuple[Any, Any]:
-        """Return copies of the map and of the set of widgets; empty the originals, which are part of the cycle."""
+        """Place the widgets; return copies of the resulting map and set, and empty the originals.
+
+        The originals are part of a reference cycle, so they would not be freed immediately.
+        """
         placed, widgets = arrange(self, *args, **options)
         copies = dict(placed), set(widgets)
         placed.clear()

@@ -243,8 +243,8 @@ class NavigationApp(InputGuardApp, NoticeApp):
         """Open the setup screen if it was never shown, no model is configured and no flag specified a server.
 
         If the user is writing a message or another screen is open, show a notice that explains how to choose a model
-        instead. If that screen is modal, for example a question, also set `is_setup_postponed`: call this method again
-        when no question is left.
+        instead. If the open screen is modal, for example a question, also set `is_setup_postponed`, which makes the app
+        call this method again when no question is left.
         """
         self.is_setup_postponed = False
         if self.host.model_selection.model is None:

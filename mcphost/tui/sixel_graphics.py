@@ -159,12 +159,15 @@ class _Picture:
         self._sequences: dict[int, str] = {}
 
     def encode_all(self, cell: tuple[int, int]) -> None:
-        """Encode every row for this cell size in pixels, so that drawing only has to look up the rows."""
+        """Encode every row for cells of the size *cell* in pixels, so that `encode` only has to look up the rows."""
         for row in range(self._rows):
             self.encode(row, 0, self._columns, cell)
 
     def encode(self, row: int, begin: int, end: int, cell: tuple[int, int]) -> str:
-        """Return the escape sequence that draws the cells *begin* to *end* (exclusive) of a row."""
+        """Return the escape sequence that draws the cells *begin* to *end* (exclusive) of a row.
+
+        *cell* is the width and height of a cell in pixels.
+        """
         width, height = cell
         if cell != self._cell:
             self._scaled = resize_image(self._image, self._columns * width, self._rows * height)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def suspend_terminal(app: "App[None]") -> Generator[None]:
     """Suspend the app, so that another program can use the terminal inside the `with` block.
 
-    SIGQUIT is ignored inside the block. An exception raised there propagates once the screen has been restored. Raises
-    UsageError if the app quits in the block.
+    SIGQUIT is ignored inside the block. An exception raised inside the block propagates once the screen has been
+    restored. Raises UsageError if the app quits inside the block.
     """
 
     def ignored(*_unused: object) -> None:

@@ -426,9 +426,9 @@ class ResilientDriver(LinuxDriver):
         """Release the terminal and stop the process group, unless SIGCONT has arrived since.
 
         Changes to the terminal must work even if the shell already owns it. This happens if a parent process such as
-        `uv run` has stopped on its own, because it does not handle SIGTSTP. SIGTTOU is therefore ignored in the
-        meantime. Otherwise, it would stop this process halfway, and again after `fg`, while the parent goes on: neither
-        the screen nor the shell would be usable.
+        `uv run` has stopped on its own, because it does not handle SIGTSTP. SIGTTOU is therefore ignored during the
+        changes. Otherwise, SIGTTOU would stop this process halfway, and again after `fg`, while the parent goes on:
+        neither the screen nor the shell would be usable.
         """
         if not self._is_stop_wanted:
             return

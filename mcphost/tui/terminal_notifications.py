@@ -99,7 +99,7 @@ def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) 
 
 
 def desktop_command(text: str) -> tuple[str, ...] | None:
-    """Return the command that shows *text* as a desktop notification, or None if no such program is installed."""
+    """Return the command that shows *text* as a desktop notification, or None if no program for this is installed."""
     if sys.platform == "darwin":
         program, options = "osascript", tuple(word for line in _MACOS_SCRIPT for word in ("-e", line))
     else:

@@ -195,7 +195,7 @@ class RememberedTheme:
         return chosen if instead_of.strip() == configured else ""
 
     def save(self, chosen: str, configured: str) -> None:
-        """Store the chosen theme and the configured theme. Raises OSError or ConfigError."""
+        """Store the chosen theme and the configured theme. Raises OSError or ConfigError if this fails."""
         from mcphost.config.file_edits import replace_file
         from mcphost.paths import make_private_directory
 
@@ -298,7 +298,7 @@ class ThemeChoice:
     def remember(self) -> None:
         """Store the chosen theme for later runs.
 
-        This method blocks. Raises OSError or ConfigError.
+        This method blocks. Raises OSError or ConfigError if the theme cannot be stored.
         """
         if self._remembered is not None:
             self._remembered.save(self.wanted, self.configured)

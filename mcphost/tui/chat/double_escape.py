@@ -19,10 +19,9 @@ _NEVER = float("-inf")
 class DoubleEscape:
     """Detector for Esc pressed twice in the empty composer, to open the rewind screen.
 
-    A press does not count if it has another effect, such as stopping an answer or canceling an edit, or if a question
-    is waiting. Presses within AFTER_USE_SECONDS of such a press do not count either, nor do those within this time
-    after the screen or the focus has changed. *has_other_effect* returns whether Esc has another effect now, or whether
-    there is no message to go back to.
+    A press of Esc does not count if *has_other_effect* returns True: Esc then stops an answer or cancels an edit, for
+    example, or a question is waiting, or there is no message to go back to. For AFTER_USE_SECONDS after such a press,
+    or after the screen or the focus has changed, no press counts.
     """
 
     def __init__(self, composer_input: "ComposerInput", has_other_effect: Callable[[], bool]) -> None:

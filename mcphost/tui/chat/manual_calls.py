@@ -133,8 +133,8 @@ class ManualCallRunner:
     def run_line(self, text: str) -> bool:
         """Run a line such as `!server/tool key=value`.
 
-        If nothing follows a tool that requires arguments, open its form. If the line cannot be parsed, add a notice
-        with the error to the transcript and return False.
+        If the tool requires arguments and the line has none, open the form for them. If the line cannot be parsed, add
+        a notice with the error to the transcript and return False.
         """
         try:
             call = parse_manual_call(text)
@@ -197,8 +197,8 @@ class ManualCallRunner:
         """Attach the latest result that has not been attached yet, by passing its parts to *attach*.
 
         The user's hooks are run on the result first. Only results of calls in the open conversation are considered:
-        first the latest result of this run, then the results stored with the conversation, newest first. If no such
-        result is left, show a notification. Do nothing while another result is being attached.
+        first the latest one since mcphost was started, then those stored with the conversation, newest first. If all of
+        them have been attached, show a notification. Do nothing while another result is being attached.
         """
         if self._is_attaching:
             return

@@ -1,6 +1,6 @@
 """Counter of the model switches in progress.
 
-Messages that the user sends in the meantime wait until all switches have ended.
+Messages that the user sends during a switch wait until all switches have ended.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable
 class ModelSwitches:
     """Counter of the model switches in progress.
 
-    A switch can take a while, because the model may have to be looked up over the network. A message sent during that
-    time is meant for the new model, so it must wait for it.
+    A switch takes time if the model must be looked up over the network. A message sent during a switch is meant for the
+    new model, so it must not be sent before the switch has ended.
     """
 
     def __init__(self, on_end: Callable[[bool], None]) -> None:
         """Create a counter.
 
         *on_end* is called whenever the last switch in progress has ended. Its argument is True if all switches since
-        the previous such call have succeeded.
+        the previous call of *on_end* have succeeded.
         """
         self._on_end = on_end
         self._count = 0

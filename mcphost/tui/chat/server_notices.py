@@ -30,8 +30,8 @@ class ServerNotices:
     """Reporter that adds a notice if a server fails, needs a sign-in or is ready again.
 
     A problem is reported once. It is reported again only if the server has been "ready" or "waiting" in the meantime.
-    If the card of a failed tool call just above already shows the cause, the notice refers to the card instead of
-    repeating it. *add_notice* adds a notice to the transcript, and *list_blocks* returns the blocks of the transcript.
+    If the card of a failed tool call above the notice already shows the cause, the notice refers to the card instead of
+    repeating the cause. *add_notice* adds a notice to the transcript, and *list_blocks* returns its blocks.
     """
 
     def __init__(self, add_notice: AddNoticeFn, list_blocks: "Callable[[], Sequence[TranscriptBlock]]" = tuple) -> None:
@@ -95,8 +95,8 @@ def _choose_level(event: "ServerState") -> str:
 def _describe_remedy(event: "ServerState", keys: KeyTable) -> str:
     """Return a hint that describes how to solve a server's problem, or "" if there is none.
 
-    It names the key for signing in to the server or for restarting it, followed by the hint of *event*, which may say
-    what mcphost itself does about the problem.
+    The returned hint names the key for signing in to the server or for restarting the server. It ends with the hint of
+    *event*, if any, for example that mcphost itself will restart the server.
     """
     from mcphost.host.servers.status import NEW_START_WORDS, RESTART_HINT, WATCHED_HINT  # loaded with the host
 

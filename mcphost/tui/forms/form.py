@@ -295,7 +295,7 @@ class Form(Column):
 
     @property
     def unread_height(self) -> int:
-        """The approximate total height, in terminal rows, of the pages other than the current one that are unread.
+        """The approximate total height, in terminal rows, of all unread pages except the current one.
 
         A page is unread until its end has been visible. While a page is being laid out, the height is at least 1,
         because the form must not count as read until then.
@@ -313,9 +313,9 @@ class Form(Column):
             self._seen_pages.add(self._page_index)
 
     def show_unseen_page(self) -> None:
-        """Show the first page that the user has not seen to its end.
+        """Show the first page whose end has not been visible yet.
 
-        Do nothing if there is no such page, or if the current page has not been seen to its end.
+        Do nothing if there is no such page, or if the current page is such a page.
         """
         unseen = self._unseen_pages
         if unseen and self._page_index not in unseen:

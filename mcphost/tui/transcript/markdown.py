@@ -272,7 +272,9 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 class CopyablePart(NamedTuple):
     """A part of a block that can be copied separately.
 
-    `name` describes the part. `tsv` is set only for tables.
+    - `name`: a description for the user, such as "the table".
+    - `text`: the code, or the table as Markdown.
+    - `tsv`: the table as tab-separated values; "" for code.
     """
 
     name: str

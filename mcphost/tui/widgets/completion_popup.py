@@ -409,7 +409,7 @@ class CompletionPopup:
     def restore(self, mention: str, start: tuple[int, int], before: str) -> None:
         """Insert *mention* at *start* again, because its file could not be attached.
 
-        Do nothing if the line no longer begins with the text *before* it.
+        *before* is the text that preceded the mention in its line; do nothing if the line no longer begins with it.
         """
         text_area = self._text_area()
         line = text_area.document.get_line(start[0]) if start[0] < text_area.document.line_count else None

@@ -281,7 +281,7 @@ class Composer(FlexColumn):
 
     @property
     def draft(self) -> Draft:
-        """The current text with its origin and sources.
+        """The current text, how it was entered, and the servers whose prompts it contains.
 
         Placeholders of folded pastes are replaced by the full text.
         """
@@ -379,8 +379,8 @@ class Composer(FlexColumn):
         """Record *key*, pressed *ago* seconds ago, and return whether to ignore it.
 
         Only Enter is ignored: if it was pressed right after text was inserted, or has been held down since then. Any
-        other key that belongs to a paste marks the text as inserted, because an earlier key of the paste may have
-        cleared the text, after which it would count as typed.
+        other key that belongs to a paste marks the text as inserted. This is repeated for each key, because a key of
+        the paste may clear the text, and new text would then count as typed.
         """
         guard = self._paste_guard
         if guard is None:

@@ -89,9 +89,9 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
 class SendConfirmation:
     """Check that requires a second Enter before text that looks like a command or tool call is sent as a message.
 
-    Only typed text is run as a command; text that may have been pasted is sent. A second Enter is required if it is
-    unclear which of them it is. It is also required if the command was typed after text that mcphost had put back into
-    the composer, because the user may not have noticed that text.
+    Only typed text is run as a command; pasted text is sent. A second Enter is required if it is unclear whether the
+    text was typed or pasted. It is also required if the command was typed after text that mcphost had put back into the
+    composer, because the user may not have noticed that text.
     """
 
     def __init__(self) -> None:

@@ -74,7 +74,7 @@ class ScreenLifecycle(DrawnApart, StyledOnce):
 
     @property
     def is_covered(self) -> bool:
-        """Whether another page hides the screen; a dialog does not count, because it leaves a part visible."""
+        """Whether another page hides the screen; a dialog does not, because it leaves a part of the screen visible."""
         stack = cast("Any", self).app.screen_stack
         return self in stack and not all(screen.is_modal for screen in stack[stack.index(self) + 1 :])
 

@@ -8,9 +8,10 @@ from textual.events import ScreenResume
 class StyledOnMount:
     """Mixin that applies the style sheet only once a widget is mounted.
 
-    Textual also applies it whenever a constructor sets a CSS class, such as that of `compact`, although it applies it
-    again when the widget is mounted. Put the mixin before the widget in the list of base classes. It is deliberately
-    not a DOMNode, because Textual takes the default CSS from the first base class that is one.
+    Textual itself also applies the style sheet whenever a constructor sets a CSS class, for example for `compact=True`.
+    This is wasted time, because the style sheet is applied again when the widget is mounted. Put the mixin before the
+    widget in the list of base classes. The mixin is deliberately not a DOMNode, because Textual takes the default CSS
+    from the first base class that is a DOMNode.
 
     Subclasses can omit component classes that they do not need: Textual matches each of them against all style rules
     whenever the widget is styled.

@@ -32,7 +32,7 @@ class TargetList(OptionList):
         self._seen = seen
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render rows; *crop* is the part of the list that is on the screen."""
+        """Render the rows in *crop*, the part of the list on the screen, and record the targets drawn completely."""
         strips = super().render_lines(crop)
         visible = self.scrollable_content_region.reset_offset.intersection(crop)
         top = self.scroll_offset.y
@@ -65,7 +65,7 @@ class TargetDetails(Static):
         self.update(content)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render rows; *crop* is the part of the details that is on the screen."""
+        """Render the rows in *crop*, the part on the screen; record the server if all rows are drawn completely."""
         strips = super().render_lines(crop)
         visible = self.content_region.reset_offset.intersection(crop)
         has_whole_rows = visible.offset == (0, 0) and 0 < visible.width == self.content_size.width

@@ -77,8 +77,8 @@ class Mentions:
         sending the message attaches the file; it does so only if *is_typed* is true, which means that the user typed
         all of the text. *current* is the word at the cursor, which is ignored because the user may still complete it.
 
-        If files are already attached, named *attached*, a range of lines such as ":10-20" gets a hint as well, because
-        the user probably meant it for one of them.
+        *attached* are the names of the files that are already attached. If there are any, a word such as ":10-20" gets
+        a hint as well, because it is probably meant as the range of lines to attach from one of these files.
         """
         for line in lines[:_MAX_LINES] if attached else ():
             for word in line[:_MAX_LINE_LENGTH].split():
