@@ -114,8 +114,9 @@ _EXAMPLES = {"boolean": "true", "integer": "2", "number": "2.5"}
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
     """Convert the value of a KEY=VALUE argument to one of the JSON *types* that the schema allows; None allows all.
 
-    If only strings are allowed, *text* is returned unchanged. Otherwise, it is parsed as JSON. If this fails or gives a
-    value of another type, *text* is returned unchanged if strings are allowed. Raises UsageError if they are not.
+    If only strings are allowed, *text* is returned unchanged. Otherwise, *text* is parsed as JSON. If parsing fails or
+    gives a value of another type, *text* is returned unchanged if *types* includes "string"; if not, UsageError is
+    raised.
     """
     if types == {"string"}:
         return text

@@ -154,7 +154,10 @@ def _find_target(before: list[str], command_line: list[str]) -> list[str]:
 
 @asynccontextmanager
 async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerFileEditor, HostConfig]]":
-    """Open a ServerFileEditor, which changes server entries, and load the configuration. Raises ConfigError."""
+    """Open a ServerFileEditor, which changes server entries, and load the configuration.
+
+    Raises ConfigError if the configuration cannot be read.
+    """
     from mcphost import paths
     from mcphost.cli.build_host import load_configuration, open_grants_and_audit
     from mcphost.cli.secret_storage import CommandSecretEntries

@@ -38,7 +38,8 @@ async def open_in_editor(name: str, entry: dict[str, Any]) -> str:
 def keep_refused_text(text: str) -> Generator[None]:
     """Save *text* in a private file if the `with` block fails or is cancelled, unless *text* is empty.
 
-    If the block raises an McpHostError, the path of the file is added to the error's hint. Otherwise, it is printed.
+    If the block raises an McpHostError, the file's path is added to the error's hint. In other cases, the path is
+    printed.
     """
     try:
         yield

@@ -402,7 +402,7 @@ class Verification:
         """Connect to the servers whose entries match the lock file, and compare their identity and tools.
 
         A server is not started if its entry or package differs from the lock file, because nobody has reviewed the
-        difference. It is not started either if its package could not be compared.
+        difference, or if its package could not be compared.
         """
         from mcphost.host.servers.lock_drift import compare_connected
 

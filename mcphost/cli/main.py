@@ -62,7 +62,7 @@ def _choose_language(arguments: list[str]) -> str:
 def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
     """Return the function that runs a command, and the parsed arguments for it.
 
-    *rest* are the words after the command. Raises UsageError.
+    *rest* are the words after the command. Raises UsageError if they are not valid arguments.
     """
     if command == "servers" and rest and rest[0] in EDIT_ACTIONS:
         return _parse_server_edit(rest[0], rest[1:])
@@ -86,7 +86,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
     """Parse the command line of a `servers` action that defines its own arguments, such as `add NAME -- COMMAND`.
 
     *rest* are the words after the action. Returns the function that runs the action, and the parsed arguments. Raises
-    UsageError.
+    UsageError if *rest* does not contain valid arguments.
     """
     from mcphost.cli import edit_servers
 

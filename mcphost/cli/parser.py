@@ -291,7 +291,7 @@ def add_continue_flag(parser: argparse.ArgumentParser) -> None:
 def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     """Split a command line into the global flags before the command, the command, and the arguments after it.
 
-    Raises UsageError.
+    Raises UsageError if a flag or the command is invalid.
     """
     from mcphost import __version__
 

@@ -260,7 +260,7 @@ def conversation_not_found(id_prefix: str) -> UsageError:
 
 
 def write_output_file(file_name: str, content: bytes) -> None:
-    """Write *content* to a new file that only its owner can read, or to a device. Raises UsageError."""
+    """Write *content* to a new file that only its owner can read, or to a device; see `create_output_file`."""
     with create_output_file(file_name) as file:
         file.write(content)
 

@@ -289,9 +289,9 @@ _HEAD_LENGTH = 1_000
 class MarkdownBlocks:
     """Buffer for streamed Markdown that releases each block as soon as it is complete.
 
-    A block ends at a blank line outside fenced code. It is complete once unindented text follows, because indented text
-    could still belong to it. Each character is examined only once, so the total time is proportional to the length of
-    the text.
+    A block ends at a blank line outside fenced code. The block is complete once unindented text follows the blank line,
+    because indented text could still belong to the block. Each character is examined only once, so the total time is
+    proportional to the length of the text.
     """
 
     def __init__(self, tail_length: int) -> None:

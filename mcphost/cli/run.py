@@ -246,7 +246,7 @@ def _read_prompt(text: str) -> str:
 class TerminalStatus:
     """Status line of the `run` command, with the current activity and the progress of tool calls.
 
-    It is shown on standard error if that is a terminal. Implements `mcphost.headless.run.StatusDisplay`.
+    The line is shown on standard error if this is a terminal. Implements `mcphost.headless.run.StatusDisplay`.
     """
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:

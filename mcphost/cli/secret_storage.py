@@ -91,7 +91,10 @@ class CommandSecretEntries:
             await self.use_file()
 
     async def use_file(self) -> None:
-        """Store secrets in the file from now on, and save this choice in config.toml. Raises ConfigError."""
+        """Store secrets in the file from now on, and save this choice in config.toml.
+
+        Raises ConfigError if the choice cannot be saved.
+        """
         import anyio.to_thread
 
         from mcphost import paths

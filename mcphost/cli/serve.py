@@ -68,8 +68,8 @@ def port(text: str) -> int:
 def chat_command(args: argparse.Namespace) -> list[str]:
     """Return the command line that starts one chat with the flags in *args*.
 
-    It contains -P, so that Python does not import modules from the current folder, which may belong to an untrusted
-    project.
+    The command line contains -P, so that Python does not import modules from the current folder, which may belong to an
+    untrusted project.
     """
     command = [sys.executable, "-P", "-m", "mcphost"]
     for name, value in vars(args).items():

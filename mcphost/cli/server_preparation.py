@@ -23,7 +23,7 @@ def is_loaded(server: ServerConfig) -> bool:
 
 
 def load_modules(server: ServerConfig) -> None:
-    """Import the modules needed to connect to *server*. This is slow, so it should be called in a thread."""
+    """Import the modules needed to connect to *server*. Call this function in a thread, because it is slow."""
     for name in _required_modules(server):
         import_module(name)
 
@@ -38,7 +38,7 @@ def needs_expansion(server: ServerConfig) -> bool:
 def expand_references(server: ServerConfig) -> ServerConfig:
     """Return the server with all `${…}` references expanded, after importing the modules needed to connect to it.
 
-    Must be called in an anyio worker thread. Raises ConfigError.
+    Must be called in an anyio worker thread. Raises ConfigError if a reference cannot be expanded.
     """
     load_modules(server)
     from mcphost.config.env_file import read_env_file

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 class PersistentEraStore:
     """Store of the protocol eras that each server supports, so that known servers need not be probed again.
 
-    The eras are "handshake" (protocol revisions up to 2025-11-25) and "stateless" (revisions since 2026-07-28). They
-    are loaded from the database before the first connection to a server, and saved when they change. A server is
-    identified by its `client.connect.endpoint_digest`.
+    The eras are "handshake" (protocol revisions up to 2025-11-25) and "stateless" (revisions since 2026-07-28). The
+    eras of a server are loaded from the database before the first connection to this server, and saved when they
+    change. A server is identified by its `client.connect.endpoint_digest`.
     """
 
     def __init__(self, grants: GrantStore) -> None:

@@ -103,7 +103,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    """Check that the arguments are valid for the action. Raises UsageError."""
+    """Raise UsageError if the arguments are not valid for the action."""
     if args.action in EDIT_ACTIONS:
         raise UsageError(f"Write the action before its flags: mcphost servers {quote(args.action)} …")
     if args.action == "trust" and not args.name:

@@ -290,8 +290,8 @@ class TerminalFrontend:
         """Open the URL in a browser if the user agrees or has passed `--yes`.
 
         Returns the user's answer if the user declines, or pastes the redirect URL instead of opening the URL.
-        Otherwise, returns None, and the sign-in continues in the browser. If mcphost has not opened one, the user must
-        open the URL.
+        Otherwise, returns None, and the sign-in continues in the browser. If mcphost has not opened a browser, the user
+        must open the URL.
         """
         from mcphost.auth.browser import can_open_browser, open_url
 
@@ -403,8 +403,8 @@ def format_polling(progress: "SignInProgress") -> str:
 class SignInProgressPrinter:
     """Printer that reports the steps of a sign-in to stderr.
 
-    On a terminal, the polling status is redrawn in place. Elsewhere, it is printed only when the interval between polls
-    has become longer.
+    On a terminal, the polling status is redrawn in place. If stderr is not a terminal, the polling status is printed
+    only when the interval between polls has become longer.
     """
 
     def __init__(self) -> None:

@@ -123,7 +123,7 @@ def _find_registry(record: "InstalledServer", server: "ServerConfig", configured
 class _Update:
     """The update of one server.
 
-    It finds the newest version, plans the new entry in mcp.json, and asks the user before writing the entry.
+    This class finds the newest version, plans the new entry in mcp.json, and asks the user before writing the entry.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class _Update:
         self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
 
     async def run(self) -> dict[str, Any]:
-        """Show and apply the update; return a report as JSON data. Raises McpHostError."""
+        """Show and apply the update; return a report as JSON data. Raises McpHostError if the update fails."""
         from mcphost.registry.entries import is_newer
 
         latest = await self._find()
