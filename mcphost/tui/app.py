@@ -57,7 +57,7 @@ class ServerObserver(Protocol):
     """Interface for screens that must be refreshed when a server or a subscribed resource changes."""
 
     def notice_server_change(self) -> None:
-        """Because a server has changed, refresh the screen, or do so when it is shown again.
+        """Refresh the screen, now or when it is shown again, because a server has changed.
 
         The change may affect the server's state, sign-in progress, shared folders or features.
         """

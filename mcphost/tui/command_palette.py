@@ -72,7 +72,7 @@ class ActionHit(Hit):
 def layout_action(title: Content, text: str, key: str, width: int) -> Content:
     """Return a line of *width* cells: the title, the description *text*, and the key at the right edge.
 
-    The description is dimmed. It is truncated if it is too long, and omitted if the line is narrow.
+    The description is dimmed. A long description is truncated, and a narrow line has no description.
     """
     keys = Content.styled(key, "$accent")
     left = max(0, width - keys.cell_length - _PADDING)

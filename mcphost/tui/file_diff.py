@@ -181,7 +181,7 @@ def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWri
 class FileDiffRequested(Message):
     """Request for the diff between a file and the text that a tool call would write to it.
 
-    `on_compared` is called with the diff. It is not called if the file cannot be read within READ_SECONDS.
+    `on_compared` is called with the diff, unless the file cannot be read within READ_SECONDS.
     """
 
     def __init__(self, file_write: FileWrite, on_compared: Callable[[TextDiff], Awaitable[None]]) -> None:

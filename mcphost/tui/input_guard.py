@@ -43,10 +43,10 @@ _NEVER = float("-inf")
 class AnswerGuard:
     """Guard that decides whether a key was pressed too early to be meant as an answer to a question.
 
-    It records when the question appeared, when keys were pressed, and whether the user has entered the question by
-    moving the focus into it. Methods have a parameter `ago`, the number of seconds since the key was pressed, because a
-    busy app handles keys late. If *has_delay* is false, no key is considered too early. This is for screens on which
-    nothing can be approved.
+    The guard records when the question appeared, when keys were pressed, and whether the user has entered the question
+    by moving the focus into it. Methods have a parameter `ago`, the number of seconds since the key was pressed,
+    because a busy app handles keys late. Set *has_delay* to false for screens on which nothing can be approved: no key
+    is then considered too early.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:
@@ -296,7 +296,7 @@ class InputGuardApp(App[None]):
     def restart_guards(self) -> None:
         """Make each open question ignore input for a moment, because the program was suspended until now.
 
-        Keys that were typed in the shell in the meantime must not answer a question.
+        Keys that the user typed in the shell during the suspension must not answer a question.
         """
         for screen in self._screen_stack:
             if isinstance(screen, Guarded) and screen.guard.is_shown:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class NavigationApp(InputGuardApp, NoticeApp):
     """App with the actions that open screens over the chat; a screen's module is imported on first use.
 
-    It is a base class because Textual looks up `action_*` and `on_*` methods on the app.
+    These actions are in a base class of the app, because Textual looks up `action_*` and `on_*` methods on the app.
     """
 
     chat: ChatScreen

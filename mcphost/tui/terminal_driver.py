@@ -118,8 +118,8 @@ class ReplyParser(XTermParser):
     def _take_typed(self, data: str) -> tuple[str, str]:
         """Return the typed part of *data*, up to and including the code that begins a paste, and the remaining part.
 
-        The terminal's replies are removed from the typed part. If there is no such code, an incomplete reply at the end
-        of *data* is held back until more input arrives.
+        The terminal's replies are removed from the typed part. If *data* contains no code that begins a paste, an
+        incomplete reply at the end of *data* is held back until more input arrives.
         """
         at = (self._passed + data).find(_PASTE_START)
         end = len(data) if at < 0 else at + len(_PASTE_START) - len(self._passed)
@@ -138,9 +138,9 @@ class ReplyParser(XTermParser):
     def _take_pasted(self, data: str) -> tuple[str, str]:
         """Return the pasted part of *data*, up to and including the code that ends the paste, and the remaining part.
 
-        If *data* ends with a part of that code, this part is held back until more input arrives. Each escape character
-        in the pasted text is replaced with a visible mark, because Textual would mistake the text after it for key
-        presses.
+        If *data* ends with the beginning of that code, this beginning is held back until more input arrives. Each
+        escape character in the pasted text is replaced with a visible mark, because Textual would mistake the text
+        after the escape character for key presses.
         """
         text, mark, rest = data.partition(_PASTE_END)
         if mark:
@@ -296,8 +296,8 @@ class ResilientDriver(LinuxDriver):
     def ask_for_background(self, on_answer: Callable[[bool], object]) -> None:
         """Ask the terminal for its background color.
 
-        *on_answer* is called with True if the color is dark, otherwise False. It is not called if the terminal
-        does not answer within two seconds.
+        *on_answer* is called with True if the color is dark, otherwise with False. If the terminal does not answer
+        within two seconds, *on_answer* is not called.
         """
         if can_ask_terminal(os.environ):
             self._on_background, self._asked_at = on_answer, monotonic()

@@ -131,8 +131,8 @@ _TURN_ENDS = {
 class TerminalNotifier:
     """Notifier that alerts the user while the terminal does not have the focus.
 
-    It also shows mcphost's state in the window title: "mcphost - asks", "mcphost - answering" or "mcphost - ready".
-    If the terminal does not report its focus, no notifications are sent.
+    The notifier also shows mcphost's state in the window title: "mcphost - asks", "mcphost - answering" or "mcphost -
+    ready". If the terminal does not report its focus, no notifications are sent.
     """
 
     def __init__(

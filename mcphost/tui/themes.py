@@ -177,8 +177,8 @@ _LIGHT_COLORS = {"7", "15"}
 class RememberedTheme:
     """The theme that the user chose last, stored together with the theme that was configured at that time.
 
-    The choice is ignored once a different theme is configured. It is stored in a file in the state folder; the methods
-    access this file and therefore block.
+    The user's choice is ignored once a different theme is configured. Both themes are stored in a file in the state
+    folder; the methods access this file and therefore block.
     """
 
     def __init__(self, state_dir: Path) -> None:

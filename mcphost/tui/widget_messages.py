@@ -90,8 +90,8 @@ class PathsPasted(Message):
 class ClipboardImageRequested(Message):
     """Posted when the user presses Ctrl+V, to attach the image in the system clipboard.
 
-    `on_none` is called if the clipboard contains no image. It pastes the text that was last copied in this app; it is
-    None if no text was copied.
+    `on_none` is called if the clipboard contains no image; it pastes the text that was last copied in this app. If no
+    text was copied, `on_none` is None.
     """
 
     def __init__(self, on_none: Callable[[], None] | None) -> None:

@@ -29,9 +29,9 @@ class AddNoticeFn(Protocol):
 class ServerNotices:
     """Reporter that adds a notice if a server fails, needs a sign-in or is ready again.
 
-    A problem is reported once. It is reported again only if the server has been "ready" or "waiting" in the meantime.
-    If the card of a failed tool call above the notice already shows the cause, the notice refers to the card instead of
-    repeating the cause. *add_notice* adds a notice to the transcript, and *list_blocks* returns its blocks.
+    A problem is reported once, and again only if the server has been "ready" or "waiting" since then. If the card of a
+    failed tool call above the notice already shows the cause, the notice refers to the card instead of repeating the
+    cause. *add_notice* adds a notice to the transcript, and *list_blocks* returns its blocks.
     """
 
     def __init__(self, add_notice: AddNoticeFn, list_blocks: "Callable[[], Sequence[TranscriptBlock]]" = tuple) -> None:

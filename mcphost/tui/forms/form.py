@@ -111,8 +111,8 @@ class Form(Column):
     class PageShown(Message):
         """Posted when another page has been laid out.
 
-        `edge` is the position to scroll to: -1 for the beginning of the page, and 1 for its end. It is 0 if a field has
-        the focus, because that field scrolls into view automatically.
+        `edge` is the position to scroll to: -1 for the beginning of the page, 1 for its end, and 0 if a field has the
+        focus, because that field scrolls into view automatically.
         """
 
         def __init__(self, edge: int) -> None:
@@ -456,9 +456,9 @@ class Form(Column):
     def process_key(self, key: str) -> bool:
         """Handle a key that leaves the current field or shows another page; return False for any other key.
 
-        If there is no other page, Page up and Page down post PageKeyPressed, so that the form can be scrolled. They are
-        left to the field if it scrolls itself. The focus moves before this returns, so that the next key goes to the
-        newly focused field.
+        If there is no other page, Page up and Page down post PageKeyPressed, so that the form can be scrolled. If the
+        focused field can scroll, these two keys are left to the field. The focus moves before this method returns, so
+        that the next key goes to the newly focused field.
         """
         row = self.current_row
         if row is not None and key in _PAGE_KEYS and not row.field_widget.scrolls_pages:

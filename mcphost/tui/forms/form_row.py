@@ -221,7 +221,7 @@ class FormRow(Column):
     def create_widget(self) -> FieldWidget:
         """Create and return the input widget, or return the existing one.
 
-        It is not created in `__init__`, because a hundred text areas would block the program for 0.2 seconds.
+        `__init__` does not create the widget, because a hundred text areas would block the program for 0.2 seconds.
         """
         if self._field_widget is None:
             self._field_widget = self._create_widget(self._given_value)

@@ -48,8 +48,8 @@ _FRAME_SECONDS = 1 / 30
 class BlockScrollView(ImmediateScrollView):
     """Scrollable view of blocks, the last of which may still be growing.
 
-    It stays scrolled to the end until the user scrolls up. `current_index` is the index of the current block, on which
-    keys act. A bar marks this block while the view has the focus. Subclasses change the index.
+    The view stays scrolled to the end until the user scrolls up. `current_index`, which subclasses change, is the index
+    of the current block, on which keys act. A bar marks the current block while the view has the focus.
     """
 
     ALLOW_SELECT = True
@@ -157,11 +157,11 @@ class BlockScrollView(ImmediateScrollView):
         self._update_view()
 
     def finish_streams(self) -> None:
-        """Show the remaining text of ended streams immediately; the event loop is blocked meanwhile."""
+        """Show the remaining text of ended streams; block the event loop until this is done."""
         self._unfinished.finish()
 
     def finish_loading(self) -> None:
-        """Add the earlier messages of an opened conversation immediately; the event loop is blocked meanwhile."""
+        """Add the earlier messages of an opened conversation; block the event loop until this is done."""
         if self.earlier is not None:
             self.earlier.finish()
 

@@ -43,7 +43,7 @@ def use_own_breaks() -> None:
 def needs_own_breaks(text: str, width: int) -> bool:
     """Return whether *text* must be broken by this module instead of by Textual.
 
-    This is the case if it has a line wider than *width* cells and contains two-cell characters such as ideographs.
+    This is the case if *text* has a line wider than *width* cells and contains two-cell characters, such as ideographs.
     """
     return any(ord(character) >= _IDEOGRAPH_START and cell_len(character) == 2 for character in set(text)) and any(
         cell_len(line) > width for line in text.split("\n")

@@ -123,8 +123,8 @@ def build_blocks(
 ) -> list[TranscriptBlock]:
     """Return the blocks for the messages of a stored conversation.
 
-    - *can_draw_images* is called only if there are images in tool results or attached images. They are included if it
-      returns True.
+    - *can_draw_images* is called only if there are images in tool results or attached images. If it returns True, these
+      images are included.
     - *show_costs*: whether to show the cost of responses.
     - *timed*: other blocks, each of which is placed before the first message that is newer.
     - *splitter* may leave a part of long texts for later; see `build_markdown_blocks`.

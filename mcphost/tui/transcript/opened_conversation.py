@@ -48,10 +48,10 @@ def find_part(messages: Sequence[Message], end: int, count: int) -> int:
 
 @contextmanager
 def pause_garbage_collection() -> Generator[None]:
-    """Pause the garbage collector while many objects are created; then move them to its oldest generation.
+    """Pause the garbage collector inside the `with` block; then move all objects to the collector's oldest generation.
 
-    Otherwise, the collector would traverse all of the objects several times, which takes over 0.1 s each time for
-    100,000 messages.
+    Use this while many objects are created. The collector would otherwise traverse all of them several times, which
+    takes over 0.1 s each time for 100,000 messages.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -67,9 +67,9 @@ def pause_garbage_collection() -> Generator[None]:
 class EarlierMessages:
     """Builder that creates the blocks for earlier messages in short steps.
 
-    It divides the messages before index *end* into parts, and builds the newest part first. *build* returns the blocks
-    for one part. It may leave the end of a long text in the TextSplitter that it receives. The builder then splits this
-    text in further steps before it shows the part.
+    The messages before index *end* are divided into parts, and the newest part is built first. *build* returns the
+    blocks for one part. It may leave the end of a long text in the TextSplitter that it receives. EarlierMessages then
+    splits this text in further steps before showing the part.
     """
 
     def __init__(

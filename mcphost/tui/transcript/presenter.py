@@ -183,7 +183,8 @@ class TranscriptPresenter:
         *calls* are the ids of the waiting calls. *is_turn_asked* is true if the user is asked anything else about the
         turn, such as the cost of a request, and *is_summary_asked* is true if the user is asked about a summary.
 
-        `phase` becomes "waiting for you" in each of these cases. For *is_turn_asked*, it does so only during a turn.
+        `phase` becomes "waiting for you" if a call is waiting, if *is_summary_asked* is true, or, during a turn, if
+        *is_turn_asked* is true.
         """
         waiting = _("waiting for you")
         if calls or is_summary_asked or (is_turn_asked and self.phase):

@@ -85,11 +85,11 @@ class StreamingText:
         return self.tail
 
     def flush(self, end: float | None = None) -> list[TranscriptBlock]:
-        """Add the pending text to the `tail` block, and begin new blocks where the text before them is complete.
+        """Add the pending text to the `tail` block, and begin a new block wherever the `tail` block is complete.
 
         Return the new blocks, which the caller appends to the transcript; usually there are none. The last new block
-        becomes the `tail`. The work stops once the thread's CPU time reaches *end*, by default after STEP_SECONDS.
-        `has_rest` is then true, and the remaining text stays pending.
+        becomes the `tail`. The method returns early once the thread's CPU time reaches *end*, by default after
+        STEP_SECONDS: `has_rest` is then true, and the remaining text stays pending.
         """
         text, at = "".join(self.pending), 0
         self.pending.clear()
@@ -145,7 +145,7 @@ class StreamingText:
         """Hold back the text of the unfinished paragraph until the next flush.
 
         This is the pending text after the last blank line or, in a long text without blank lines, after the last line
-        break. Return False if the pending text contains no such break; nothing is held back then.
+        break. If the pending text contains neither, hold back nothing and return False.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2
@@ -199,7 +199,7 @@ class UnfinishedStreams:
         self._streams.clear()
 
     def finish(self) -> None:
-        """Show all remaining text immediately; the event loop is blocked meanwhile."""
+        """Show all remaining text; block the event loop until this is done."""
         while self._streams:
             self._show_part()
 

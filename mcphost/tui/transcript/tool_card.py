@@ -135,7 +135,7 @@ class ToolCard(TranscriptBlock):
         """Mark the call as running and start measuring the elapsed time.
 
         *arguments* are the arguments that were sent. *started_by* states how the call was approved (see
-        `ToolStarted.by`). It is "user" if the user made the call, and "earlier" if an earlier run of mcphost sent it.
+        `ToolStarted.by`): "user" if the user made the call, and "earlier" if an earlier run of mcphost sent it.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.progress = None
@@ -366,10 +366,10 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card of the tool call that a request to continue in the background refers to.
+    """Return the card of the tool call to continue in the background when the user asks for this.
 
-    This is the card at *index* if its call can run in the background. Otherwise, it is the only card of such a call
-    among the newest blocks, or None if there is no such card or more than one.
+    This is the card at *index* if its call can continue in the background. Otherwise, it is the only card among the
+    newest blocks whose call can do so, or None if there is no such card or more than one.
     """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:

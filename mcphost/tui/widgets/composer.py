@@ -288,14 +288,14 @@ class Composer(FlexColumn):
         return Draft(self.pastes.expand(self.composer_input.text), self._origin, self._sources)
 
     def set_text(self, text: str, origin: TextOrigin = "inserted", sources: tuple[str, ...] = ()) -> None:
-        """Replace the text, and record *origin* and *sources* for it.
+        """Replace the text; record how it was entered (*origin*) and whose prompts it contains (*sources*).
 
         By default, the text is marked as inserted, so that it can only be sent as a message and not run as a command.
         """
         self.set_draft(Draft(text, origin, sources))
 
     def set_draft(self, draft: Draft) -> None:
-        """Replace the text, its origin and its sources.
+        """Replace the text, and the record of how it was entered and of the servers whose prompts it contains.
 
         The cursor moves to the end, and the completion popup closes.
         """
@@ -535,7 +535,7 @@ class Composer(FlexColumn):
     # -- popup
 
     def on_text_area_changed(self) -> None:
-        """Update the hint about the text's origin and, if the user made the change, the completion popup."""
+        """Update the hint about text that was not typed and, if the user made the change, the completion popup."""
         self._show_origin()
         if self._pastes_shown or not self.pastes.is_empty:
             self._show_attachment_rows()
