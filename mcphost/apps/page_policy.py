@@ -3,11 +3,11 @@
 from mcphost.protocol.apps import PageOrigins
 
 SANDBOX = "allow-scripts"
-"""The page may only run scripts. Its origin is opaque, so it has no storage and cannot read its parent."""
+"""Sandbox flags of the page's frame: scripts run, but without storage or access to the document around the page."""
 
 
 def build_page_policy(origins: PageOrigins, parent: str) -> str:
-    """Return the policy of the page's own document.
+    """Return the Content-Security-Policy of the page's own document.
 
     The page may load content only from the origins that the server declared. `'self'` is not one of them, because it
     would mean mcphost's own HTTP server. *parent* is the origin of the document around the page; no other document may
@@ -35,9 +35,9 @@ def build_page_policy(origins: PageOrigins, parent: str) -> str:
 
 
 def build_outer_policy(page_url: str) -> str:
-    """Return the policy of the document around the page.
+    """Return the Content-Security-Policy of the document around the page; *page_url* is the page's URL.
 
-    `frame-src` names exactly one address, so the page cannot navigate elsewhere, not even to send data there.
+    `frame-src` allows only *page_url*: if the frame could show another URL, the page could send data to that URL.
     """
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

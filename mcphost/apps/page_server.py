@@ -28,12 +28,12 @@ MAX_CONNECTIONS = 32
 MAX_CONCURRENT_REQUESTS = 8
 REQUEST_TIMEOUT = 10.0
 PING_SECONDS = 15.0
-"""Seconds after which an idle event stream gets a comment, so that a browser that is gone is noticed."""
+"""Seconds after which an idle event stream gets a comment, so that mcphost notices if the browser has disconnected."""
 MAX_QUEUED_MESSAGES = 1_000
 MAX_QUEUED_BYTES = 32 * 1024 * 1024
 RATE = 50.0
 BURST = 200
-"""A page may send BURST messages at once, and RATE more each second."""
+"""Number of messages that a page may send at once; it may send RATE more each second."""
 BYTES_PER_MESSAGE = 1_000_000
 """Number of received bytes that count as one message of the page: a short request can have a long response."""
 MAX_WIDTH = 10_000
@@ -154,9 +154,9 @@ class PageServer:
             self._connection_count -= 1
 
     async def _handle_request(self, stream: SocketStream) -> bool:
-        """Respond to one request, unless it opens the event stream; return whether it does.
+        """Respond to one request and return False, or return True if the request opens the event stream.
 
-        The caller then sends the response to a request for the event stream.
+        In the second case, nothing has been sent yet; the caller must call `_stream_events`.
         """
         try:
             client = stream.extra(SocketAttribute.remote_address)  # noqa: S610 - no Django here
@@ -226,7 +226,10 @@ class PageServer:
         return make_response(200, self._document.html, kind=_HTML, policy=policy)
 
     def _answer_outer_page(self, request: BrowserRequest) -> bytes:
-        """Return the document around the page; its messages replace those of an earlier browser window."""
+        """Return the document around the page, and disconnect the browser window that loaded it before.
+
+        Messages that are queued for the earlier window are dropped.
+        """
         if request.headers.get("sec-fetch-dest", "document") != "document":
             raise RequestRejected(404)
         self._session = secrets.token_urlsafe(16)
@@ -295,7 +298,10 @@ def _is_equal(one: str, other: str) -> bool:
 
 @asynccontextmanager
 async def run_page_server(document: PageDocument, receiver: MessageReceiver) -> AsyncGenerator[PageServer]:
-    """Serve a page on a free port of 127.0.0.1 until the `async with` block ends. Raises OSError."""
+    """Serve a page on a free port of 127.0.0.1 until the `async with` block ends.
+
+    Raises OSError if no port can be opened.
+    """
     listener = await listen_on_loopback()
     server = PageServer(listener.port, document, receiver)
     async with listener.serve(server.serve):
@@ -305,12 +311,12 @@ async def run_page_server(document: PageDocument, receiver: MessageReceiver) -> 
 def make_response(
     status: int, body: bytes = b"", *, kind: str = "text/plain; charset=utf-8", policy: str = "default-src 'none'"
 ) -> bytes:
-    """Return a complete response; *policy* is its Content-Security-Policy."""
+    """Return a complete response with the content type *kind* and the Content-Security-Policy *policy*."""
     return make_head(status, kind, policy, f"content-length: {len(body)}\r\n") + body
 
 
 def make_head(status: int, kind: str, policy: str, more: str = "") -> bytes:
-    """Return the head of a response with the content type *kind*; *more* contains additional header lines."""
+    """Return the head of a response; *more* contains additional header lines. See `make_response`."""
     return (
         f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: {kind}\r\ncontent-security-policy: {policy}\r\n"
         f"{_HEADERS}{more}\r\n"

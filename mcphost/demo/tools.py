@@ -19,7 +19,7 @@ class CallCancelled(Exception):
 
 
 def object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of an object that has *properties* and no others."""
+    """Return the JSON Schema of an object with *properties* and no others; those named in *required* are required."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -402,7 +402,8 @@ def require_capability(name: str, capabilities: dict[str, Any]) -> None:
 def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, is_stateless: bool) -> dict[str, Any]:
     """Return the method and params of the request that the interactive tool *name* sends to the client.
 
-    *page* is the page that `open_page` asks the user to visit.
+    *arguments* are the arguments of the tool call, and *page* is the page that `open_page` asks the user to visit.
+    *is_stateless* is true for protocol revisions since 2026-07-28.
     """
     if name == "order_tea":
         form = {"mode": "form", "message": "How would you like your tea?", "requestedSchema": _TEA_FORM}

@@ -87,7 +87,7 @@ _MISSING_PROGRAM = re.compile(
     r"\benv: ['‘`\ufffd]?([\w.+-]{1,40})['’\ufffd]?: No such file|\bspawn ([\w./+-]{1,60}) ENOENT|"
     r"\b(?:sh|bash|zsh): (?:line )?(?:\d{1,6}: )?([\w@./+-]{1,60}): (?:command )?not found"
 )
-"""Messages with which env, shells and Node.js report a program that they do not find."""
+"""Messages with which env, shells and Node.js report that a program was not found."""
 _SETTING_WORDS = (
     "required",
     "missing",
@@ -113,7 +113,7 @@ _STATUS_HINTS: dict[int, str] = {
     504: "The server behind the gateway does not answer: start it, or wait.",
 }
 _SSE_STATUSES = frozenset({200, 400, 405, 406})
-"""HTTP statuses with which a Streamable HTTP server answers the GET of an HTTP+SSE client."""
+"""HTTP statuses with which a Streamable HTTP server responds to the first GET request of an HTTP+SSE client."""
 _STATUS = re.compile(r"HTTP(?:/1\.1)? (?:status )?(\d{3})|status (\d{3})")
 
 

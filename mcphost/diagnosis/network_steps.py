@@ -34,7 +34,7 @@ _WRONG_NAME = (62, 64)
 async def check_address(server: ServerConfig) -> AsyncIterator[DiagnosisStep]:
     """Check whether a server's URL can be reached; yield the result of each step, up to the first failure.
 
-    References in the server's entry must already be expanded.
+    `${…}` references in the server's entry must already be expanded.
     """
     try:
         parts = split_url(server.url)

@@ -50,13 +50,13 @@ _VERSION_MANAGER_FOLDERS = (
     ".asdf/shims",
     ".pyenv/shims",
 )
-"""Folders in the home folder where version managers install programs; often in the PATH of shells only."""
+"""Folders in the home folder where version managers install programs; often, only shells have them in their PATH."""
 
 
 def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
     """Check whether a server's program can be started; yield the result of each step, up to the first failure.
 
-    References in the server's entry must already be expanded.
+    `${…}` references in the server's entry must already be expanded.
     """
     environment = build_environment(server.env)
     if server.cwd:
