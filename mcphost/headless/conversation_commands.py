@@ -44,7 +44,7 @@ class ConversationCommands:
         return {"open": self._host.conversation.id, "conversations": listed}, 0
 
     async def _messages(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Return the newest messages of the open conversation, with their numbers; the oldest has the number 1.
+        """Return the newest messages of the open conversation, with their numbers in the conversation, from 1.
 
         If `before` is given, only messages with smaller numbers are returned.
         """

@@ -18,12 +18,12 @@ class HeldBackEvents:
         return bool(self._dropped or self._catalogs or self._resources)
 
     def add(self, event: AnyEvent) -> bool:
-        """Count or buffer the event; return False if it is of another kind, which must be written immediately.
+        """Count or buffer the event; return False for any event not listed here, which must be written immediately.
 
         - Log messages and progress: only counted.
         - CatalogChanged: one event is kept for each server, without the names of the tools.
-        - ResourceChanged: one event is kept for each of up to MAX_HELD_BACK resources; events for others are only
-          counted.
+        - ResourceChanged: one event is kept for each of up to MAX_HELD_BACK resources; events for further resources are
+          only counted.
         """
         match event:
             case CatalogChanged():

@@ -140,7 +140,7 @@ class LineWriter:
         self._condition = threading.Condition()
         self._token = current_token()
         self.finished = anyio.Event()
-        """Set when everything has been written after `close`, or when the reader has closed its end."""
+        """Set when all lines have been written after a call of `close`, or when the reader has closed its end."""
         threading.Thread(target=self._write_queued, daemon=True, name="stdout").start()
 
     @property

@@ -35,7 +35,7 @@ CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 
 
 _WHO = "program"
-"""The source of changes in the audit log."""
+"""The source that the audit log records for changes made with `mcphost pipe`."""
 
 
 class PipeCommands:

@@ -390,7 +390,7 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
 
 
 def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
-    """Convert the value of an answer `{"accept": …}` to the answer to a question about exceeding the budget.
+    """Convert the value of an answer `{"accept": …}` to a verdict on a question about exceeding the budget.
 
     Raises UsageError if the answer is not one of those that *question* offers.
     """
@@ -431,9 +431,9 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """Convert the answer to the question about sharing folders with several servers.
+    """Convert the value of an answer `{"accept": …}` to decisions about sharing folders with several servers.
 
-    Raises UsageError if the answer is invalid.
+    Raises UsageError if *value* does not contain valid decisions, one for each server that it names.
     """
     choices = value.get("servers")
     known = {one.server for one in question.askers}

@@ -49,7 +49,7 @@ from mcphost.translation import N_, _, join_list, translate_sentence
 A = TypeVar("A")
 OutputFormat = Literal["text", "json", "events"]
 WAITING_NOTE_DELAY = 1.0
-"""Seconds after which a run prints which servers it is waiting for."""
+"""Seconds after which `mcphost run` prints the names of the servers that it is waiting for."""
 _TOOL_CHANGED = "The tool or its server changed since it was approved; approve it again in the chat."
 _NO_CONSENT = "No rule allows it, and there is no user to ask."
 
@@ -67,7 +67,8 @@ class RunFrontend(Frontend):
     def kinds(self) -> frozenset[str]:
         """The kinds of questions that this front end answers: only the approval of tool calls.
 
-        A tool result that the user would have to review is not sent to the model, because there is no user.
+        It is not asked to review tool results: a result that must be reviewed is not sent to the model, because there
+        is no user.
         """
         return frozenset({ApproveTool.KIND})
 
@@ -307,8 +308,8 @@ async def wait_for_servers(
     be used. A server that fails for another reason does not end the run.
 
     - *print_message* receives a message with the names of enabled servers that are not wanted, and therefore not
-      started. It is not called if one of them is not approved. If standard error is not a terminal, it is called only
-      if no server is wanted.
+      started. It is not called if an unwanted server is not approved. If standard error is not a terminal, it is called
+      only if no enabled server is wanted.
     - *print_starting* receives the names of the servers that are still starting, if the wait takes longer than a
       second.
     """

@@ -32,7 +32,7 @@ MAX_FILES = 50
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_SYSTEM_BYTES = 200_000
 FIRST_BYTE_TIMEOUT = 3.0
-"""Seconds to wait for the first byte from standard input if the user did not ask to read it."""
+"""Seconds to wait for the first byte from standard input if the user did not request standard input with `-f -`."""
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNORECASE)
 
 
@@ -41,7 +41,7 @@ def read_stdin(*, is_named: bool) -> bytes:
 
     *is_named* means that the user requested standard input with `-f -`. If it is False, the pipe may be meant for
     another program: the function then waits at most three seconds for the first byte, and returns b"" if none arrives.
-    Raises UsageError if there are more than 8 MB.
+    Raises UsageError if standard input contains more than 8 MB.
     """
     try:
         descriptor = sys.stdin.fileno()
@@ -148,8 +148,8 @@ class AnswerSchema:
     async def find_problem(self) -> str:
         """Return the reason why no answer can be validated against the schema, such as an unknown type, or "".
 
-        To find out, the worker process validates a trivial value. It then ends; the next validation starts a new
-        process.
+        To find out, the worker process validates a trivial value. The process then ends; the next validation starts a
+        new one.
         """
         try:
             result = await self._validator.validate(self.schema, None)
@@ -175,7 +175,10 @@ class AnswerSchema:
 
 
 async def open_answer_schema(path: str) -> AnswerSchema:
-    """Return the schema in a file, checked against the meta-schema of its dialect. Raises UsageError."""
+    """Read the schema in a file, and check it against the meta-schema of its dialect.
+
+    Raises UsageError if the file cannot be read or the schema cannot be used.
+    """
     schema = AnswerSchema(read_schema(path))
     problem = await schema.find_problem()
     if problem:

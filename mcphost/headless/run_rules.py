@@ -14,7 +14,7 @@ from mcphost.sanitize import quote_text
 from mcphost.translation import _
 
 MAX_NAMED_TOOLS = 5
-"""Maximum quarantined tools of a server that a run names; more are counted."""
+"""Maximum number of a server's quarantined tools that `mcphost run` names; further ones are only counted."""
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -55,7 +55,8 @@ def quote_rule(server: str, tool: str = "") -> str:
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
     """Return whether calls to at least one of this server's tools may be allowed without a question.
 
-    A call may be allowed by a rule, by a granted permission, or by `trustAnnotations`. Raises StoreError.
+    A call may be allowed by a rule, by a granted permission, or by `trustAnnotations`. Raises StoreError if the granted
+    permissions cannot be read.
     """
     config = host.config
     if view.config.trust_annotations or any(
