@@ -141,7 +141,8 @@ def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
     - A user message is added before an assistant message that begins the conversation.
     - Media in an assistant message is moved to a new user message after it.
 
-    A message written by the user or the model changes only if it is merged with such a message next to it.
+    A message written by the user or the model is changed only by merging it with an adjacent message of these two
+    kinds.
     """
     held: Message | None = None
     for message in messages:

@@ -65,7 +65,7 @@ CLOSED_ERRORS = frozenset(
         "ContentLengthError",
     }
 )
-"""Exceptions for a connection that was made, and closed before the answer was complete."""
+"""Exceptions for a connection that was opened, and then closed before the answer was complete."""
 HTTP_ERRORS = frozenset(
     f"aiohttp.http_exceptions.{name}"
     for name in ("BadStatusLine", "BadHttpMessage", "BadHttpMethod", "InvalidHeader", "LineTooLong")
@@ -86,7 +86,7 @@ NO_CREDIT_PATTERN = re.compile(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|payment", _ANY_CASE
 )
 LOW_BALANCE_PATTERN = re.compile(r"credit balance is too low", _ANY_CASE)
-"""Message with which Anthropic refuses a request with status 400, because the account has no credit."""
+"""Message with which Anthropic rejects a request (status 400) because the account has no credit."""
 UNKNOWN_PROVIDER_PATTERN = re.compile(
     r"LLM Provider NOT provided|provider.{0,20} is not (?:supported|valid)", _ANY_CASE
 )
@@ -106,7 +106,7 @@ TOO_MANY_TOOLS_PATTERN = re.compile(
     r"failed to parse grammar",
     _ANY_CASE,
 )
-"""Messages with which OpenAI, Mistral and llama.cpp refuse a request whose tools are too many or too large together."""
+"""Messages with which OpenAI, Mistral and llama.cpp reject a request because its tools are too many or too large."""
 MISSING_KEY_PATTERN = re.compile(
     r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE
 )
@@ -189,9 +189,9 @@ def answer_too_long_error(sentence: str) -> ModelError:
 
 
 def idle_error(place: str, seconds: float, *, started: bool) -> ModelError:
-    """Return the error for a model at *place* that has sent nothing for *seconds* seconds.
+    """Return the error for a model that has sent nothing for *seconds* seconds.
 
-    *started* means that the answer had already begun.
+    *place* is the request's destination (see `ErrorContext.place`). *started* means that the answer had already begun.
     """
     what = "said nothing more" if started else "did not answer"
     return ModelError(
@@ -202,7 +202,7 @@ def idle_error(place: str, seconds: float, *, started: bool) -> ModelError:
 
 
 def deadline_error(place: str, seconds: float) -> ModelError:
-    """Return the error for an answer from *place* that is not complete after *seconds* seconds."""
+    """Return the error for an answer that is not complete after *seconds* seconds; see `idle_error` for *place*."""
     return ModelError(
         f"{place} did not finish its answer within {seconds:g} s; the connection was closed.",
         _MORE_TIME,
@@ -221,7 +221,7 @@ def preparation_error(seconds: float) -> ModelError:
 def empty_answer_error(place: str) -> ModelError:
     """Return the error for an answer that has no text and used no tokens.
 
-    litellm returns such an answer if the response is HTML or has an empty body.
+    litellm returns an answer like this if the response is HTML or has an empty body. See `idle_error` for *place*.
     """
     return ModelError(f"{place} did not respond like a model API.", "Check the base address and the model's name.")
 

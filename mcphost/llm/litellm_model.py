@@ -40,14 +40,14 @@ _PROBE_TOKENS = 16
 """The smallest limit on output tokens that OpenAI's Responses API accepts."""
 
 MAX_RETRY_DELAY = 60.0
-"""Maximum delay in seconds; if a provider asks for a longer one, the request fails and the user decides."""
+"""Maximum delay in seconds before a retry; if a provider requests a longer delay, the request is not retried."""
 
 
 class ModelDeadlines(Struct, frozen=True, kw_only=True):
     """Time limits for one answer, in seconds.
 
     - `first_token`: for connecting, and for waiting for the first piece of the answer.
-    - `idle`: for each later pause.
+    - `idle`: for each pause between two pieces of the answer.
     - `total`: for all attempts together, including the time until the worker has loaded litellm.
     """
 
@@ -55,7 +55,7 @@ class ModelDeadlines(Struct, frozen=True, kw_only=True):
     idle: float = 60.0
     total: float = MAX_ANSWER_SECONDS
     retry_delay: float = 1.0
-    """Delay before the second attempt, doubled for the third; a Retry-After header overrides it."""
+    """Delay before the second attempt; it is doubled before the third. A Retry-After header overrides both."""
     tool_search: float = 60.0
     """Time limit for one search, with test requests, for the tools that a provider refuses."""
 
@@ -525,7 +525,8 @@ class LiteLlmModel:
     def _prices(self, event: worker_protocol.WorkerModelFacts) -> dict[str, float | None]:
         """Return the configured prices or, if there are none, litellm's list prices, in US dollars per token.
 
-        litellm's prices are not used for a model at a configured URL, because the server there may have other prices.
+        litellm's prices are in *event*. They are not used for a model at a configured URL, because the server at that
+        URL may have other prices.
         """
         if configured := self._configured_prices():
             return configured

@@ -25,7 +25,10 @@ FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
 BAD_CALL_ATTRIBUTE = "mcphost_bad_call"
 """Name of an attribute of Gemini streams, which is True if the model tried to call a tool in the wrong form."""
 BAD_CALL_REASONS = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
-"""Gemini's finish reasons for such a call (ai.google.dev/api/generate-content#FinishReason); litellm reports `stop`."""
+"""Gemini's finish reasons for a tool call in the wrong form, which litellm reports as `stop`.
+
+See ai.google.dev/api/generate-content#FinishReason.
+"""
 REFUSED_ATTRIBUTE = "mcphost_refused"
 """Name of the attribute that marks a stream in which the model refused to answer."""
 LOST_CALL_ATTRIBUTE = "mcphost_lost_call"

@@ -26,10 +26,10 @@ LATE_PROBE_SECONDS = 5.0
 """Time limit in seconds for slower servers, for example while they load a model."""
 
 DETAILS_SECONDS = 2.0
-"""Time limit in seconds for asking Ollama about the capabilities of its models."""
+"""Time limit in seconds for requesting the capabilities of models from Ollama."""
 
 OLLAMA_CONTEXT = 32_768
-"""Context size in tokens that is requested from Ollama unless another one is configured; memory grows with it."""
+"""Context size in tokens requested from Ollama if none is configured; a larger one takes more memory."""
 
 MAX_MODELS = 200
 MAX_DETAILED_MODELS = 50
@@ -54,15 +54,15 @@ _LITELLM_PROVIDERS: dict[LocalServerKind, str] = {
 
 
 class LocalAddress(Struct, frozen=True):
-    """A URL to probe, without a trailing `/v1`, and the kind of model server that usually listens there."""
+    """A URL to probe, without a trailing `/v1`, and the kind of model server that usually has this URL."""
 
     url: str
     kind: LocalServerKind = "openai_compatible"
     keys: tuple[tuple[str, str], ...] = ()
     """The API keys that the user's models name for this address, in the order in which to try them.
 
-    Each is a pair of the URL as the model spells it, to which alone the key is sent, and the variable of the key:
-    "localhost" and "127.0.0.1" may lead to different programs.
+    Each is a pair of a URL and the environment variable of the key. The URL is the one in the model's settings, and the
+    key is sent only to exactly this URL, because "localhost" and "127.0.0.1" may lead to different programs.
     """
 
 
@@ -73,13 +73,13 @@ class LocalModel(Struct, frozen=True, kw_only=True):
     """Name on the server, for example `qwen3:8b`."""
 
     context_window: int = 0
-    """In tokens: the size that the server is configured to use, if reported, else the model's maximum.
+    """Size in tokens that the server is configured to use, if the server reports it, otherwise the model's maximum.
 
     For Ollama without a configured size, this is the size that mcphost requests, at most OLLAMA_CONTEXT.
     """
 
     max_context_window: int = 0
-    """The model's maximum in tokens; only Ollama reports it separately."""
+    """The maximum context size of the model in tokens; only Ollama reports it separately."""
 
     can_chat: bool | None = None
     """False for a model that only computes embeddings; only Ollama reports this."""
@@ -170,9 +170,9 @@ async def find_local_servers(
     *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do not respond in time, or send an
     unknown response are left out. Safe to cancel.
 
-    *keys* maps variables to API keys. Keys are sent only to an address at which no server was identified without a key,
-    and only those whose variables the address names. They are sent with `GET /v1/models`, one after another, until one
-    is accepted.
+    *keys* maps variables to API keys. If no server is identified at an address without a key, the keys whose variables
+    the address names are tried with `GET /v1/models`, one after another, until one is accepted. No other address
+    receives a key.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=max(DETAILS_SECONDS, seconds or 0)) as client:

@@ -248,8 +248,8 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     - `servers`: the servers that parts of the message came from, as pairs of name and target. A target is a digest of
       the server's program or URL at the time of the message. Messages stored by early versions have no such pairs.
 
-    A part from a server also has a `target`. It is "" unless the part was received earlier, when the server had another
-    target; it is then that earlier target.
+    A part from a server also has a `target`, which is usually "": the target in `servers` then applies. It is set only
+    if the server had a different target when it sent the part.
     """
 
     role: Role

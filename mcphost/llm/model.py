@@ -15,7 +15,7 @@ class ToolSpec(Struct, frozen=True):
     description: str
     schema: Raw
     is_simplified: bool = False
-    """Whether `schema` is a simplified form of the tool's own schema because the provider refused that."""
+    """Whether `schema` is simplified because the provider rejected the tool's own schema."""
 
 
 class TokenShare(Struct, frozen=True):
@@ -43,7 +43,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     - `tool_choice`: "required" requires at least one tool call, and "none" forbids tool calls.
     - `is_parallel`: if False, the answer is limited to one tool call.
 
-    A provider ignores each of these, and `temperature`, if it does not support it.
+    These two fields and `temperature` have no effect if the provider does not support them.
     """
 
     messages: tuple[Message, ...]

@@ -52,10 +52,10 @@ DEMO = "demo"
 """Name of the built-in demo model and of its provider."""
 
 MAX_PROPOSED_MODELS = 20
-"""How many models on servers of this machine are proposed at the first start."""
+"""Maximum number of models on this machine's servers that are proposed when mcphost is started for the first time."""
 
 _OPENAI_FORMAT_PROVIDERS = LOCAL_PROVIDERS | {"openai", "litellm_proxy"}
-"""Providers whose servers, at a base URL of the user's own, list their models in OpenAI's format."""
+"""Providers of models with a configured base URL whose servers list their models in OpenAI's format."""
 
 
 class FoundKey(Struct, frozen=True):
@@ -114,7 +114,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
     context_window: int = 0
     supports_tools: bool | None = None
     tools_refused_at: float = 0
-    """When the provider refused tools for this model, in seconds since 1970, or 0 if it has not done so recently."""
+    """When the provider last rejected tools, in seconds since 1970, or 0 if it has not done so recently."""
 
     supports_images: bool | None = None
     supports_reasoning: bool | None = None
@@ -151,7 +151,7 @@ def make_demo_model() -> AvailableModel:
 def insert_usable_models(
     models: Sequence[AvailableModel], found: Sequence[AvailableModel]
 ) -> tuple[AvailableModel, ...]:
-    """Return *models*, with any further models in *found* inserted after the last one that can be used now."""
+    """Return *models*, with the new models in *found* inserted after the last model that can be used now."""
     known = {_full_name(model.config) for model in models}
     found = [model for model in found if _full_name(model.config) not in known]
     first = max((at for at, model in enumerate(models, 1) if model.is_usable), default=0)
@@ -369,7 +369,8 @@ class ModelFinder:
     async def _describe_keys(self, keys: Sequence[FoundKey], remembered: Sequence[RememberedModel]) -> dict[str, str]:
         """Return descriptions of where API keys were found, such as "KEY is set".
 
-        The descriptions are keyed by provider and, for keys that a remembered model names, by variable.
+        A description is keyed by the provider or, if the settings of a remembered model name the key's variable, by
+        that variable.
         """
         origins = {key.provider: describe_key(key) for key in keys}
         names = {item.config.api_key_env for item in remembered} - {""}

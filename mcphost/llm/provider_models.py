@@ -17,11 +17,11 @@ from mcphost.llm.providers import API_ADDRESSES, is_loopback, parse_provider
 from mcphost.serialization import Struct, as_object
 
 LIST_SECONDS = 5.0
-"""Time limit in seconds for asking all providers, concurrently."""
+"""Time limit in seconds for all requests for model lists, which are sent concurrently."""
 
 MAX_LISTED_MODELS = 1_000
 MAX_ENDPOINTS = 10
-"""How many base URLs of the user's own models are asked for their models."""
+"""Maximum number of configured base URLs from which model lists are requested."""
 
 _MAX_LIST_BYTES = 4_000_000
 LISTING_PROVIDERS = tuple(API_ADDRESSES)

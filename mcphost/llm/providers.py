@@ -12,7 +12,7 @@ KeyLookup = Callable[[str], Awaitable[str | None]]
 """Function that looks up the keyring entry for an environment variable; returns None if there is none."""
 
 OFFICIAL_HOSTS = ("api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
-"""Hosts that have the Responses API, and so have their subdomains."""
+"""Hosts that, like their subdomains, provide the Responses API."""
 
 API_ADDRESSES: dict[str, str] = {
     "anthropic": "https://api.anthropic.com",
@@ -56,18 +56,18 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "volcengine": ("VOLCENGINE_API_KEY",),
     "replicate": ("REPLICATE_API_KEY",),
 }
-"""Names of environment variables with API keys, by provider, the usual one first; the same as litellm's."""
+"""Environment variables for API keys, keyed by provider, the usual one first; litellm reads the same variables."""
 
 LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "xinference"})
 """Providers that are self-hosted servers, which need no key unless one is configured."""
 
 OLLAMA_PROVIDERS = ("ollama", "ollama_chat")
-"""Providers that send requests in Ollama's own format, which can ask for a size of the context."""
+"""Providers for which requests are sent in Ollama's own format, which can specify the context size."""
 
 CREDENTIAL_CHAIN_PROVIDERS = frozenset(
     {"bedrock", "bedrock_converse", "sagemaker", "vertex_ai", "azure", "azure_ai", "watsonx"}
 )
-"""Providers with client libraries that can find other credentials than an API key."""
+"""Providers whose client libraries can find credentials other than an API key, for example in a file."""
 
 PLACEHOLDER_KEY = "none"
 """Key sent to servers that need none, because the OpenAI client requires one."""
@@ -82,7 +82,7 @@ THINKING_REPLAY_PROVIDERS = frozenset({"anthropic"})
 REASONING_TEXT_PROVIDERS = LOCAL_PROVIDERS | {"deepseek", "moonshot", "zai"}
 """Providers that accept the text of their own reasoning in later requests.
 
-DeepSeek and Moonshot refuse a tool result without the reasoning that led to the call.
+DeepSeek and Moonshot reject a tool result without the reasoning that led to the call.
 """
 
 

@@ -33,7 +33,7 @@ Some of them may have another cause. A tool is only omitted if the provider refu
 """
 
 _GRAMMAR_PATTERN = re.compile(r"json schema conversion failed|(?:failed to parse|error parsing) grammar", re.IGNORECASE)
-"""Messages that llama.cpp also sends with status 500, about a schema that it cannot turn into a grammar."""
+"""Messages, also with status 500, with which llama.cpp reports a schema that it cannot convert to a grammar."""
 
 _INDEX_PATTERN = re.compile(r"(?:tools|function_declarations)(?:\[(\d{1,4})\]|\.(\d{1,4})\b)")
 
@@ -53,7 +53,7 @@ class RefusedTool(Struct, frozen=True):
 
 
 ProbeFn = Callable[[Sequence[ToolSpec]], Awaitable[str]]
-"""Sends a small request with these tools; returns the provider's reason for refusing a tool, or "" if all are fine."""
+"""Sends a small request with these tools; returns the provider's reason for rejecting a tool, or "" for none."""
 
 
 def refuses_definition(failure: CallFailure) -> bool:

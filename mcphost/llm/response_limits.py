@@ -34,7 +34,7 @@ MAX_DECOMPRESSION_RATIO = 3
 """A response that is compressed although that was not requested may expand to 1 MB plus three times its size."""
 _DECOMPRESSION_CHUNK = 64 * 1024
 MAX_PIECE_BYTES = 4 * 1024
-"""Bytes that the libraries parse before other tasks run; an event of 100 bytes takes them up to a millisecond."""
+"""Number of bytes that the libraries parse before other tasks run; an event of 100 bytes may take a millisecond."""
 MAX_ERROR_BYTES = 64 * 1024
 """Maximum size in bytes of a body in which an error is looked for."""
 MAX_LINES = 2_000_000

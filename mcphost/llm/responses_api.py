@@ -138,7 +138,7 @@ class ResponsesStream:
         self._summary = summary
         self._texts: set[int] = set()
         self._calls: dict[int, bool] = {}
-        """For each call, by index, whether any of its arguments have arrived."""
+        """Maps the index of each tool call to whether any of its arguments have arrived."""
 
         self._has_summary = False
         self.is_refused = False

@@ -9,7 +9,7 @@ from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import parse_token_count
 
 RETAINED_CHUNKS = 64
-"""Number of chunks that litellm may keep at either end of an answer; it would keep all, at 5 kB each."""
+"""Number of chunks that litellm may keep from each end of an answer; without a limit, it keeps all, at 5 kB each."""
 _RETAINED_CHARS = 64 * 1024
 
 

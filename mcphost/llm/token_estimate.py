@@ -31,7 +31,7 @@ BYTES_PER_FILE_TOKEN = 40
 BYTES_PER_TOKEN = 3
 """A cautious ratio for limits: English has about four bytes of UTF-8 per token, Chinese three."""
 IMPOSSIBLE_FACTOR = 4
-"""No tokenizer needs only a quarter of the tokens that are estimated for ordinary text: 16 characters for each."""
+"""A token count below a quarter of the estimate is impossible: no tokenizer has 16 characters per token."""
 MESSAGE_TOKENS = 4
 """Overhead of each message and part, for its role and separators."""
 

@@ -11,11 +11,11 @@ The limits of the providers, and where they are described:
 
 - OpenAI: the top level is an object with `properties`, without `oneOf`, `anyOf`, `allOf`, `enum` and `not`; arrays have
   `items`, which are a schema. See its error messages in github.com/openai/openai-agents-python/issues/449,
-  github.com/langchain-ai/langchainjs/issues/9804. Servers with its API have the same limits.
+  github.com/langchain-ai/langchainjs/issues/9804. Other servers that implement OpenAI's API have the same limits.
 - Anthropic: the same combinators are rejected at the top level (github.com/anthropics/claude-code/issues/5973), schemas
   must be valid for draft 2020-12, and names of top-level properties must match a pattern
-  (github.com/anthropics/claude-code/issues/79418). Amazon Bedrock has the same limits for Claude. Such properties are
-  renamed; see `argument_names`.
+  (github.com/anthropics/claude-code/issues/79418). Amazon Bedrock has the same limits for Claude. Properties whose
+  names do not match are renamed; see `argument_names`.
 - Gemini: the fields of `Schema` (ai.google.dev/api/caching#Schema), a subset of OpenAPI 3.0 without `$ref`, `const`,
   `oneOf`, `allOf` and lists of types; `enum` contains only non-empty strings, and `required` only defined properties
   (github.com/zed-industries/zed/issues/44875, github.com/decolua/9router/issues/359).
@@ -87,7 +87,7 @@ class SchemaDialect(Struct, frozen=True, kw_only=True):
     """Whether `enum` may have values other than strings; if not, the description lists them."""
 
     any_types: tuple[str, ...] = ("string",)
-    """The types that stand for a value of any type in a rewritten schema; without any, it has no type."""
+    """The types that mean "any value" in a rewritten schema; if empty, a schema that accepts any value has no type."""
 
     checked_names: Literal["none", "top", "all"] = "none"
     """Which properties must have names that match ARGUMENT_NAME.
@@ -96,11 +96,11 @@ class SchemaDialect(Struct, frozen=True, kw_only=True):
     them, and the description of their object names them."""
 
     renames_definitions: bool = False
-    """Whether `definitions` becomes `$defs`; litellm expands the references to the former."""
+    """Whether `definitions` is renamed to `$defs`, because litellm expands references to `definitions`."""
 
 
 COMMON = SchemaDialect(is_rewritten=True, checked_names="all")
-"""Few keywords, which all providers accept."""
+"""Dialect with the few keywords that all providers accept."""
 _OPENAI = SchemaDialect()
 _ANTHROPIC = SchemaDialect(checked_names="top", renames_definitions=True)
 _BEDROCK = SchemaDialect(

@@ -56,13 +56,13 @@ LITELLM_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 OPENAI_COMPATIBLE_PREFIXES = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
-"""Providers whose models are unknown to litellm, which would refuse some configured parameters for them."""
+"""Prefixes of models that litellm may not know; for unknown models, it would reject some configured parameters."""
 OPENAI_PROVIDERS = ("openai", "azure")
 """Providers with the Responses API, which may store chat completions unless `store` is false."""
 BAD_CALL_REASON = "malformed_call"
 """Finish reason reported if the model tried to call a tool in a form that its provider does not accept."""
 UNKNOWN_FINISH_REASON = "unknown"
-"""Finish reason reported for a stream that ended without one; litellm would report `stop`."""
+"""Finish reason reported for a stream that ended without a finish reason; litellm would report `stop`."""
 MISSING_FINISH_REASON = "Stream ended before a finish_reason was received"
 """Text of litellm 1.110's error for a Chat Completions stream that ended without a finish reason."""
 PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
@@ -508,8 +508,8 @@ def _environment_base(provider: str) -> str:
 async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
     """Yield the chunks of *stream*, and ignore litellm 1.110's error for a stream without a finish reason.
 
-    Such an answer was cut off, but its tokens and its cost are known and still reported. Older versions of litellm do
-    not raise this error.
+    An answer without a finish reason was cut off, but its tokens and its cost are known and still reported. Older
+    versions of litellm do not raise this error.
     """
     try:
         async for chunk in stream:

@@ -25,7 +25,7 @@ from mcphost.llm.worker_protocol import make_failure
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mcphost.llm.worker")
 """Command line of the worker."""
 START_TIMEOUT = 180.0
-"""Maximum seconds for importing litellm; 6 are usual, but a cold disk or a busy machine may need many more."""
+"""Time limit in seconds for importing litellm, which usually takes 6 s, but much longer on a busy machine."""
 MAX_STDERR_LINE = 2_000
 CLOSE_TIMEOUT = 0.6
 """Seconds between closing the worker's input and killing its process group."""

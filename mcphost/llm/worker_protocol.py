@@ -13,7 +13,7 @@ from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.serialization import Raw, Struct, decode, encode, replace
 
 NO_CALL_ID = 0
-"""Call id of events that belong to no command: the worker is ready, or failed to start."""
+"""Call id of events that belong to no command; they report that the worker is ready, or failed to start."""
 
 
 class CompletionRequest(Struct, frozen=True, kw_only=True):
@@ -185,7 +185,7 @@ def decode_command(line: bytes) -> WorkerCommand:
 
 
 MAX_BATCH_DELAY = 0.02
-"""Seconds that an event may be held back, to be merged with later ones."""
+"""Maximum number of seconds that an event is held back so that later events can be merged with it."""
 MAX_BATCH_LENGTH = 64 * 1024
 
 
@@ -285,9 +285,9 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def _is_streamed(error: BaseException) -> bool:
-    """Return whether *error* stands for an error that an OpenAI-compatible server sent as an event of its answer.
+    """Return whether *error* reports an error that an OpenAI-compatible server sent as an event of its answer.
 
-    The openai library then raises the base class of its errors, without the status from the event.
+    For this event, the openai library raises the base class of its errors, without the status from the event.
     """
     return f"{type(error).__module__}.{type(error).__qualname__}" == STREAMED_ERROR
 
