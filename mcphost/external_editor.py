@@ -21,7 +21,7 @@ MAX_BYTES = 4_000_000
 """Maximum size in bytes of the edited text."""
 _TERMINATE_SECONDS = 2.0
 MIN_EDIT_SECONDS = 2.0
-"""If the editor exits sooner without a change, it probably did not wait for its window to be closed."""
+"""If the editor exits within this time without a change, it probably did not wait until its window was closed."""
 TerminalSuspender = Callable[[], AbstractContextManager[None]]
 
 

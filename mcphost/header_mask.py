@@ -22,7 +22,7 @@ HARMLESS_HEADERS: Final = frozenset(
 """Standard headers whose configured values are shown."""
 _MIN_MIXED = 8
 _MIN_ANY = 16
-"""Minimum lengths of a value that is also searched in other text, where an ordinary word must stay readable."""
+"""Minimum length of a value that is masked in any text, unless _MIN_MIXED applies (letters and digits)."""
 
 
 class HeaderMask:

@@ -17,11 +17,11 @@ MAX_HEAD_LINES = 1_000
 MAX_INTERIM_RESPONSES = 100
 EXTRA_CHUNKS = 1_000
 BYTES_PER_CHUNK = 256
-"""A body may consist of one chunk per 256 bytes, plus a thousand chunks."""
+"""A body may have one chunk for each BYTES_PER_CHUNK bytes of its size, plus EXTRA_CHUNKS chunks."""
 MAX_FRAMING_BYTES = 16 * 1024
-"""Maximum number of bytes, such as trailers, that are read without a part of the body among them."""
+"""Maximum number of bytes, such as trailers, that are read in a row without any byte of the body among them."""
 _READ_SIZE = 4 * 1024
-"""Bytes per read: few, because parsing a chunk of one byte or an interim response takes up to 50 µs."""
+"""Maximum bytes per read. It is small because parsing a one-byte chunk or an interim response takes up to 50 µs."""
 
 ReadFunction = Callable[..., Awaitable[bytes]]
 
@@ -46,7 +46,7 @@ class ResponseLimits:
         self._framing_bytes = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an httpcore trace event, so that the bytes of the response are counted as they are read."""
+        """Handle an httpcore trace event, so that the response is counted and limited while it is read."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -60,7 +60,7 @@ class ResponseLimits:
     async def read_body(self, chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
         """Read all *chunks* and return them as one body.
 
-        Raises BodyTooLarge if the body exceeds *max_bytes*, or TooManyChunks.
+        Raises BodyTooLarge if the body exceeds *max_bytes*, or TooManyChunks if it has too many chunks for its size.
         """
         body = bytearray()
         count = 0

@@ -11,7 +11,7 @@ from mcphost.redact import MIN_SECRET_LENGTH, PLACEHOLDER, STRONG_SECRET_LENGTH,
 from mcphost.serialization import dumps
 
 MAX_HEADERS = 100
-"""Maximum logged headers of a request or response; further ones are counted."""
+"""Maximum number of headers logged for a request or response; further ones are only counted."""
 MAX_HEADER_LENGTH = 2_000
 """Maximum logged characters of a header's value."""
 MAX_HEADER_CHARACTERS = 12_000
@@ -19,7 +19,7 @@ MAX_HEADER_CHARACTERS = 12_000
 MAX_BODY_BYTES = 64 * 1024
 """Maximum logged bytes of a request's body."""
 LONGEST_SECRET = 1_000
-"""Characters beyond a limit that are kept, so that a secret is not cut before it is recognized."""
+"""Number of characters beyond a limit that are kept until secrets are redacted, because no secret may be cut before."""
 _MAX_NAME = 100
 _MAX_URL = 4_000
 _MAX_TARGET = 200
@@ -35,7 +35,7 @@ _OAUTH_ERRORS = frozenset(
         "temporarily_unavailable", "invalid_token", "insufficient_scope",
     }
 )  # fmt: skip
-"""Error codes that are shown; the server chooses the text of any other one."""
+"""Registered OAuth error codes, which are shown; any other code may be any text, because the server chooses it."""
 
 Outcome = Literal["open", "complete", "closed", "failed"]
 Headers = tuple[tuple[str, str], ...]
@@ -129,7 +129,7 @@ class LoggedExchange:
         self.outcome: Outcome = "open"
         self.error = ""
         self.revision = 0
-        """The number of changes since the request was sent; received bytes do not count."""
+        """The number of changes since the request was sent; the arrival of bytes does not count as a change."""
         self._on_changed = on_changed
 
     def on_response(self, status: int, headers: Iterable[tuple[str, str]], *, resent: bool) -> None:
@@ -191,7 +191,7 @@ class LoggedExchange:
         return redact(_SESSION_PARAMETER.sub(rf"\1{PLACEHOLDER}", self.url))[:_MAX_URL]
 
     def _limit_headers(self, headers: Iterable[tuple[str, str]]) -> Headers:
-        """Return the headers to keep: credentials are masked, and long values are cut."""
+        """Return the headers to log, with credentials masked and long values cut; surplus headers are only counted."""
         kept: list[tuple[str, str]] = []
         left = MAX_HEADER_CHARACTERS
         for name, value in headers:

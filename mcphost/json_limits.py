@@ -16,17 +16,17 @@ class JsonLimitExceeded(MalformedMessage):
 
 
 MAX_MESSAGE_VALUES = 250_000
-"""Maximum number of values in a message that can become objects: containers, members and items."""
+"""Maximum number of values (containers, members and items) in a message of any size; see BYTES_PER_VALUE."""
 MAX_PLAIN_VALUES = 100_000
 """Maximum number of values that are decoded to plain Python values without yielding to the event loop."""
 BYTES_PER_VALUE = 32
-"""Number of bytes for each additional value that a message may have, because raw values are not decoded."""
+"""A message may have one value per this number of bytes in addition to MAX_MESSAGE_VALUES."""
 MAX_DEPTH = 128
 """Maximum nesting of JSON that is decoded to plain Python values: functions that walk them are recursive."""
 MAX_STRUCT_DEPTH = 2 * MAX_DEPTH
 """Maximum nesting of JSON for a struct that has plain values somewhere inside it."""
 SMALL_VALUE_BYTES = 2 * MAX_DEPTH
-"""JSON of at most this many bytes is always within the limits."""
+"""JSON of at most this many bytes always passes `check_plain_value`."""
 
 _CHUNK_SIZE = 256 * 1024
 _SMALL_TEXT_BYTES = 2 * MAX_PLAIN_VALUES
@@ -59,33 +59,36 @@ def check_value_count(raw: bytes, limit: int) -> Generator[None]:
 
 
 def check_plain_value(raw: bytes) -> None:
-    """Check the number and the nesting of values in JSON before it is decoded. Raises JsonLimitExceeded."""
+    """Check that JSON has at most MAX_PLAIN_VALUES values and MAX_DEPTH levels of nesting. Raises JsonLimitExceeded.
+
+    Call this before decoding the JSON to plain Python values.
+    """
     if is_small_value(raw):
         return  # a generator would cost more than this check
     run_steps(_check_limits(raw, MAX_PLAIN_VALUES, MAX_DEPTH))
 
 
 def check_depth(raw: bytes, limit: int = MAX_DEPTH) -> None:
-    """Check the nesting of values in JSON before it is decoded. Raises JsonLimitExceeded.
+    """Check that the values in JSON are nested at most *limit* levels deep. Raises JsonLimitExceeded.
 
-    Without this check, the limit would depend on the Python version: the decoders accept 1,000 levels in Python 3.11,
-    and 100,000 in 3.14.
+    Call this before decoding the JSON. Otherwise, the limit would depend on the Python version: the decoders accept
+    1,000 levels in Python 3.11, and 100,000 in 3.14.
     """
     run_steps(_check_limits(raw, len(raw) + 1, limit))
 
 
 def is_small_value(raw: bytes) -> bool:
-    """Return whether JSON is certainly within the limits, according to a quick check.
+    """Return whether JSON certainly passes `check_plain_value`, according to a quick check.
 
-    If the result is False, a full check is needed.
+    If the result is False, the JSON may be within the limits or not, so `check_plain_value` must be called.
     """
     return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
 
 
 def has_only_small_values(lines: bytes, count: int) -> bool:
-    """Return whether *count* JSON values, one per line, are certainly within the limits.
+    """Return whether *count* JSON values, one per line, certainly pass `check_plain_value`.
 
-    This is a quick check; if the result is False, a full check is needed.
+    This is a quick check. If the result is False, `check_plain_value` must be called for each value.
     """
     if len(lines) > _SMALL_TEXT_BYTES:
         return False

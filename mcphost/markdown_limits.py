@@ -1,6 +1,6 @@
 """Limits for Markdown from untrusted sources; text beyond them would be slow to parse.
 
-Such text is shown as plain text instead.
+Text that exceeds a limit is shown as plain text instead.
 """
 
 import re

@@ -19,7 +19,7 @@ MAX_TOTAL_BYTES = 4 * 1024 * 1024
 """Maximum bytes of all logged messages together."""
 MAX_EXCHANGES = 500
 MAX_EXCHANGE_BYTES = 4 * 1024 * 1024
-"""Maximum bytes of all logged HTTP exchanges together; the bodies are those of the logged messages."""
+"""Maximum bytes of all logged HTTP exchanges together, including the logged request bodies."""
 
 _JSON_ESCAPE = re.compile(r"\\(?:/|u(?![dD][89a-fA-F])([0-9a-fA-F]{4}))")
 
@@ -83,7 +83,7 @@ class MessageLog:
         self.on_exchange: Callable[[LoggedExchange], None] | None = None
         """Called when an HTTP exchange gets its response, and when it ends; it must not block or raise errors."""
         self.revision = 0
-        """The number of changes, by which a reader recognizes whether anything is new."""
+        """The number of changes so far; if it is the same as before, the log has not changed."""
 
         self._mask = NO_MASK
         self._messages: deque[LoggedMessage] = deque()

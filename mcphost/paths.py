@@ -87,7 +87,7 @@ def find_program(name: str, path: str | None = None) -> str | None:
 def is_missing(path: Path) -> bool:
     """Return whether *path* or the file that it links to does not exist. Raises OSError if that is unknown.
 
-    `Path.exists` does not tell these cases apart: since Python 3.14, it returns False for a file that the user has no
+    `Path.exists` does not raise an error: since Python 3.14, it also returns False for a file that the user has no
     permission to examine.
     """
     try:

@@ -10,7 +10,7 @@ _SHORT_KEY_LINE = re.compile(r"\A[\s\"']*+[A-Za-z0-9+/]{16,}+=*+[\s\"',+\\]*+")
 _KEY_HEADER = re.compile(
     r"\b(?:Proc-Type|DEK-Info|Version|Comment|MessageID|Hash|Charset): |(?<![^\s\"'])=[A-Za-z0-9+/]{4}[\s\"']*+\Z"
 )
-"""Matches in a header (RFC 1421, section 4.6; RFC 4880, section 6.2), and in the checksum of an OpenPGP key."""
+"""Pattern that matches in headers (RFC 1421, section 4.6; RFC 4880, section 6.2) and in checksums of OpenPGP keys."""
 
 
 def is_full_line(line: str) -> bool:

@@ -24,7 +24,7 @@ _user_secrets: tuple[str, ...] = ()
 _received_secrets: dict[str, str] = {}
 """Registered values chosen by servers, in order of arrival, with the issuer of each."""
 _all_secrets: tuple[str, ...] = ()
-"""All registered values, the longest first, because a value can be a prefix of another."""
+"""All registered values, longest first, because one value can be a prefix of another."""
 
 # The end of a key's name, from the word that marks it as secret on; bounded, and without the text before that word,
 # because an unbounded match on either side would take quadratic time for long words.
@@ -71,7 +71,7 @@ _PLAIN_VALUE = (
 _KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END [A-Z ]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _MAX_KEY_LINES = 200
-"""Maximum lines redacted after the first line of a private key whose end is missing; a long RSA key has as many."""
+"""Maximum number of lines redacted after the first line of a private key without an end, as many as in a long key."""
 
 
 class _SecretPattern(NamedTuple):
@@ -149,7 +149,7 @@ _API_KEY_PREFIXES = (
     "npm_", "tvly-", "sbp_", "gsk_", "xai-", "pplx-", "figd_", "ntn_", "lin_api_", "pypi-", "sg.", "hvs.", "dop_v1_",
     "shp", "dckr_", "atatt3", "age-secret-key-1", ":aa",
 )  # fmt: skip
-"""What stands in each key that `_API_KEY` matches, in lower case."""
+"""Prefixes, in lower case; every key that `_API_KEY` matches contains one of them."""
 _SHORT_LENGTH = 500
 """Maximum length of a text in which it is faster to try a pattern everywhere than to look for its starts."""
 _MIN_MATCH = 9
@@ -265,14 +265,14 @@ _SECRET_PATTERNS: tuple["_SecretPattern", ...] = (
 )
 _OTHER_HINTS = ("@", "=", "eyj", "pat", "auth", "-----begin", "bearer", "basic", "dpop", "hooks.slack", "cookie")
 _ANY_HINT = re.compile("|".join(map(re.escape, (*_OTHER_HINTS, *_SENSITIVE_HINTS, *_API_KEY_PREFIXES))))
-"""Pattern that matches in every folded text that contains a secret; one search, which is fast for a short text."""
+"""Pattern that matches in every folded text that contains a secret; for a short text, this single search is fast."""
 # --key, --deploy-key, --pat, --auth or --cookie with its value. Many programs use these names for other values, too.
 _AMBIGUOUS_FLAG = re.compile(
     r"(?i)(?P<flag>(?<![\w-])--?(?:[\w-]{0,40}[_-])?(?P<name>key|pat|auth|cookie)(?:\\{0,4}[\"'])?"
     r"(?:\s{0,8}[,=]\s{0,8}|\s{1,8})(?:\\{0,4}[\"'])?)(?P<value>[^\s\"',;\\]{6,})"
 )
 _NO_KEY = re.compile(r"[/@*?$|&<>(){}\[\]`]|\.[A-Za-z][A-Za-z0-9]{0,4}\Z")
-"""Matches in addresses, paths, names of packages and files, references, patterns and commands."""
+"""Pattern that matches in values that are not keys, such as URLs, paths, file names and `${…}` references."""
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F-]{32,}")
 _MIXED_LENGTH = 12
 # A JSON Web Token. A long word that is not a token is consumed, but kept: trying again at each "eyJ" inside it would
@@ -281,7 +281,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 PLAIN_WORDS = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
-"""Values under the name of a secret that say only whether there is one."""
+"""Values that are not secrets even if their name suggests one: they only state whether a secret exists."""
 
 
 def register_secret(secret: str) -> None:
@@ -408,7 +408,7 @@ class PrivateKeyFilter:
     def __init__(self) -> None:
         self._lines_left = 0
         self._words = 0
-        """Number of words in the full line of the key that was the last line, 0 if there was none."""
+        """Number of words in the previous line if it was a full line of a key, otherwise 0."""
 
     def apply(self, text: str) -> str:
         """Return *text*, the next lines of the output, without parts of a key that began on an earlier line."""

@@ -55,7 +55,7 @@ _PRESENTATION_SELECTORS = "\ufe0e\ufe0f"
 _CONTINUATION = re.compile("[\udc00-\udfff\u20e3\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 PIECE_LENGTH = 256 * 1024
-"""Number of characters of a long text that are cleaned in one step, which takes about 20 ms at most."""
+"""Number of characters of a long text that are sanitized in one step; a step takes at most about 20 ms."""
 
 _MARK_CACHE_SIZE = 4_096
 _MARK_CACHE: dict[str, str] = {}

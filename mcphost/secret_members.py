@@ -38,10 +38,10 @@ _SCHEMA_KEYS = frozenset(
     }
 )  # fmt: skip
 _NAMES_OF_PROPERTIES = "dependentRequired"
-"""Member of a JSON schema whose members are lists of names."""
+"""Member of a JSON schema that is an object; its own members are lists of property names."""
 _SCHEMA_VALUES = frozenset({"default", "const", "examples"})
 _PROTOCOL_MEMBERS = frozenset({"progressToken"})
-"""Members of MCP messages with a name like that of a secret."""
+"""Members of MCP messages that are not secrets, although their names suggest it."""
 
 
 def redact_values(value: Any) -> Any:

@@ -54,7 +54,7 @@ __all__ = [
 
 INDENTED_FACTOR = 4
 INDENTED_MINIMUM = 64 * 1024
-"""JSON is indented only if its size at most quadruples, or if the result has at most 64 kB."""
+"""JSON is indented if the result has at most this many bytes, or if its size at most quadruples."""
 MAX_TOKENS = 400_000
 """Maximum number of brackets and quotes in JSON to be indented; computing the depth takes too long for more."""
 _MAX_COMMAS_DECODED_AT_ONCE = 50_000
@@ -140,9 +140,9 @@ def decode_or_none(raw: bytes | Raw | str, kind: type[T]) -> T | None:
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
     """Return the first *limit* items of a JSON array as raw JSON, and the number of remaining items.
 
-    Four megabytes can contain two million items, so for an array with very many items, the rest is not decoded or
-    counted: the number is then 1 if items remain. Fewer than *limit* items are returned if even these would take too
-    long to find. Raises MalformedMessage; *what* names the data in its message.
+    Four megabytes can contain two million items. In a very long array, the items after the first *limit* are therefore
+    neither decoded nor counted; the returned number is 1 if there are any. If finding even the first *limit* items
+    would take too long, fewer are returned. Raises MalformedMessage; *what* names the data in its message.
     """
     body = bytes(raw)
     if len(body) <= limit:  # each item takes at least a byte

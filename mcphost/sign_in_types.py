@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from mcphost.serialization import Struct
 
 WRONG_REDIRECT = "That is not the redirect URL of this sign-in."
-"""Note of a sign-in that is asked about again because the user pasted something else than its redirect URL."""
+"""Note shown when the user is asked again because the pasted text is not the redirect URL of the sign-in."""
 
 
 class EntryCheck:
@@ -15,7 +15,7 @@ class EntryCheck:
 
     def __init__(self) -> None:
         self.on_end: Callable[[], None] = lambda: None
-        """Called when the entry was accepted, or when mcphost gives up."""
+        """Called when the entry has been accepted, or when mcphost stops asking for it."""
 
 
 _current_check: ContextVar[EntryCheck | None] = ContextVar("entry_check", default=None)

@@ -25,12 +25,12 @@ FOLDERS = {CHINESE: "zh_CN"}
 _SIMPLIFIED = {"cn", "sg", "my", "hans"}
 
 SENTENCE = "sentence"
-"""The gettext context of sentences from lower layers, which arrive with their values filled in."""
+"""The gettext context of sentences from the layers below the user interface, in which values are already filled in."""
 
 _SEPARATOR = "\x04"  # between context and text, as in compiled catalogs
 _MAX_SENTENCE, _MAX_DEPTH = 1_000, 3
 _MAX_SENTENCES = 8
-"""Number of sentences of one text that are translated separately."""
+"""Maximum number of sentences in one text that are translated one by one."""
 _COUNT = re.compile(r"([\d.,]+) ([a-z][a-z ]*)")
 _NUMBER = "{number:,} "
 
@@ -178,8 +178,8 @@ class SentencePatterns:
         """Translate a sentence and the values in it, or return it unchanged if there is no translation.
 
         *depth* is 0 for a whole sentence, 1 for a value in it, and so on; values that are nested too deeply are not
-        translated. If several templates match, the preferred one is a template whose values do not extend over the end
-        of a sentence. Only a value at the end of the template may do so.
+        translated. If several templates match, one is preferred whose values each lie within one sentence. This does
+        not apply to a value at the end of the template, which may contain several sentences.
         """
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence

@@ -36,7 +36,7 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 def split_url(url: str) -> SplitResult:
     """Split a URL like `urlsplit`, but raise ValueError if a non-ASCII host exceeds HOST_LIMIT characters.
 
-    Normalizing a longer host would take too long. ValueErrors from `urlsplit` propagate.
+    The limit exists because normalizing a long host takes too long. ValueErrors from `urlsplit` propagate.
     """
     _check_host(url)
     return urlsplit(url)
