@@ -30,7 +30,7 @@ MAX_BUNDLE_BYTES = 200 * 1024 * 1024
 DOWNLOAD_TIMEOUT = 300.0
 MAX_REDIRECTS = 5
 MAX_FILES = 50_000
-"""Maximum number of files, and likewise of folders."""
+"""Maximum number of files in a bundle; the number of folders has the same limit."""
 MAX_EXTRACTED_BYTES = 1024 * 1024 * 1024
 MAX_RATIO = 100
 """Maximum compression ratio (extracted bytes per byte of the bundle) after the first 10 MB."""

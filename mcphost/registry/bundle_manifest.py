@@ -24,7 +24,7 @@ _MAX_TEXT = 8_192
 _MAX_DEFAULTS = 50
 _VARIABLE = re.compile(r"\$\{([^${}]{1,200})\}")
 _SETTING = "user_config."
-"""Prefix of a setting's name in the variables of a manifest."""
+"""Prefix of a setting's name in a variable such as `${user_config.NAME}`."""
 
 _INTERPRETERS = {"node": ("node",), "python": ("python", "python3"), "uv": ("uv",), "binary": ()}
 """Programs outside the bundle that may start a server, keyed by type; all others must be in the bundle."""
@@ -35,7 +35,7 @@ _HARMLESS_OPTION = re.compile(
     r"--max-(?:old|semi)-space-size=[0-9]{1,9}|--no-warnings|--no-deprecation|--enable-source-maps|-Xm[sx][0-9]{1,9}[kmgKMG]"
     r"|-r|--require|--import|--loader|--experimental-loader"
 )
-"""Options that load nothing, and options for which the next word must be a path in the bundle."""
+"""Pattern for options that load nothing, or whose value is the next word, which must be a path in the bundle."""
 _RELATIVE_PATH = re.compile(r"(?:[A-Za-z0-9_.][A-Za-z0-9_./+-]*)?")
 _PLATFORM = "darwin" if sys.platform == "darwin" else "linux"
 
@@ -293,8 +293,8 @@ class _BundleValues:
     def fill(self, text: str) -> str:
         """Replace the variables in *text*; multiple values are joined with commas.
 
-        Raises RegistryError for any other reference, because the bundle could use it to read the user's secrets, and if
-        all results together are too long.
+        Raises RegistryError if *text* contains any other reference, which the bundle could use to read the user's
+        secrets. Also raises RegistryError if the results of all calls together are too long.
         """
         return "".join(part.text for part in self._split(text))
 

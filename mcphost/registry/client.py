@@ -75,7 +75,7 @@ class PageCache:
         return self._read(self._path(url), url)
 
     def save(self, url: str, body: bytes) -> None:
-        """Cache a response. Errors are ignored, because the cache is optional."""
+        """Cache the response *body* for *url*. Errors are ignored, because the cache is optional."""
         header = encode(_PageHeader(url, time.time()))
         with suppress(OSError):
             make_private_directory(self._folder)
@@ -127,7 +127,7 @@ class RegistryAnswer(Struct, frozen=True, kw_only=True):
     fetched: float
     offline_reason: str = ""
     is_cut: bool = False
-    """Whether there are, or may be, more matches than those in `entries`."""
+    """Whether `entries` may lack some of the matches."""
 
 
 class ServerRegistry(Protocol):
@@ -347,7 +347,7 @@ class HttpRegistry:
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
         """Return the newest cached entry for each server version, and the fetch time of the oldest response used.
 
-        The time is in seconds since 1970.
+        The fetch time is in seconds since 1970.
         """
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()

@@ -10,7 +10,7 @@ from mcphost.sanitize import quote_text
 MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
 """Options of `docker run` that mount something."""
 _MACHINE_PATHS = ("/var/run", "/run", "/var/lib", "/proc", "/sys", "/dev", "/etc", "/root", "/boot", "/private")
-"""System folders that no container gets; on macOS, `/private` contains the real `/etc` and `/var`."""
+"""System folders that cannot be mounted; on macOS, `/private` contains the real `/etc` and `/var`."""
 _KEYS = {
     "type": "type", "source": "source", "src": "source", "target": "target", "dst": "target", "destination": "target",
     "readonly": "readonly", "ro": "readonly", "consistency": "consistency", "tmpfs-size": "tmpfs-size",
@@ -18,7 +18,7 @@ _KEYS = {
 }  # fmt: skip
 """Keys of `--mount` that are allowed, with their usual names; others could mount a device or another file system."""
 _VOLUME_FLAGS = frozenset({"ro", "rw", "z", "Z", "cached", "delegated", "consistent", "nocopy"})
-"""Flags of `-v` that are allowed; others could show mounts of this machine in the container, or the other way round."""
+"""Flags of `-v` that are allowed; others could propagate mounts from this machine to the container, or the reverse."""
 _VOLUME_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
 # Text of a registry entry never contains a zero byte, so it cannot imitate a mark.
 _MARK = re.compile("\0([^\0]*)\0")

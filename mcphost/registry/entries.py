@@ -133,7 +133,7 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
     published_at: str = ""
     updated_at: str = ""
     is_latest: bool | None = None
-    """None if the registry does not say."""
+    """Whether the registry marks the entry as the latest version; None if it does not say."""
 
     popularity: Popularity = ()
     """Numbers of downloads, installations and stars, as the registry states them."""
@@ -201,7 +201,7 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
 
 
 class _NamedDocument(WireStruct, frozen=True):
-    """Type to decode only the name of an entry; the other members are skipped without building objects."""
+    """Type for decoding only the name of an entry; its other members are skipped without creating objects."""
 
     name: str = ""
 
@@ -211,7 +211,7 @@ class _NamedResponse(_NamedDocument, frozen=True):
 
 
 def _find_name(raw: bytes) -> str:
-    """Return the name of an entry that was left out, or "" if it has no valid name."""
+    """Return the name of an invalid entry, for the message about it, or "" if the name is not valid, either."""
     try:
         found = decode(raw, _NamedResponse)
     except MalformedMessage:
@@ -322,7 +322,7 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
     """Describe the owner of the entry's namespace, as `name_publisher` does.
 
-    If the entry comes from a file, the description adds that this is claimed by the file and not verified.
+    If the entry comes from a file, the description adds that the owner is only claimed by the file and not verified.
     *translate* is called with an English string and returns it in the language of the user interface.
     """
     name = name_publisher(entry, translate)

@@ -34,7 +34,7 @@ _MAX_COMPARED_LENGTH = 120
 _MIN_LENGTH = 5
 _LONG_LENGTH = 12
 _MAX_OWNER_WORDS = 5
-"""Number of words at the beginning of a package's name that are compared; the host and the owner are among them."""
+"""Number of leading parts of a package's name that are compared; they include the host and the owner."""
 _SHARED_HOSTS = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 
 

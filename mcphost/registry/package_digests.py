@@ -32,7 +32,7 @@ from mcphost.serialization import Struct, loads
 from mcphost.transport.hook_process import HookRunner
 
 QUERY_TIMEOUT = 30.0
-"""Seconds after which a package tool that has not answered is ended."""
+"""Seconds after which a package tool is ended if it has not finished."""
 MAX_QUERIES = 4
 """Maximum number of package tools that run at the same time."""
 MAX_FILES = 2_000
@@ -41,7 +41,7 @@ MAX_FILES = 2_000
 _MAX_REASON = 400
 _ENVIRONMENT = {"npm_config_update_notifier": "false", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"}
 _MARKER_FILES = {"package.json": "{}\n", "uv.toml": ""}
-"""Files that end the search of npm and uv for a project's configuration in parent folders."""
+"""Files at which npm and uv stop searching parent folders for a project's configuration."""
 _HARMLESS_OPTIONS = {
     "npm": frozenset({"-y", "--yes", "-q", "--quiet", "--silent", "--"}),
     "pypi": frozenset({"-q", "--quiet", "-v", "--verbose", "--isolated", "--no-cache", "-n", "--"}),
@@ -54,7 +54,7 @@ _HARMLESS_VALUE_OPTIONS = {
 _PACKAGE_OPTIONS = {"npm": ("--package", "-p"), "pypi": ("--from", "--with", "-w")}
 """Options of npx and uvx that name a package."""
 _TOOL_VARIABLES = ("HOME", "USERPROFILE", "XDG_", "PATH", "NPM_CONFIG_", "UV_")
-"""Prefixes of variables that decide which package tool runs, and with which configuration."""
+"""Prefixes of environment variables that determine which package tool runs, and with which configuration."""
 # Digests as npm prints them (Subresource Integrity); SHA-1 is not accepted.
 _INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==|sha384-[A-Za-z0-9+/]{64}|sha256-[A-Za-z0-9+/]{43}=")
 _REQUIREMENT = re.compile(
@@ -82,14 +82,15 @@ class PackageDigest(Struct, frozen=True):
     files: tuple[str, ...] = ()
     """The sorted SHA-256 digests of the package's files in hexadecimal.
 
-    `digest` of a Python package is made from them. The one file of an npm package is known only after `ask_npm_file`.
+    For a Python package, `digest` is computed from these. For an npm package, the digest of its one file is known only
+    after `ask_npm_file` has downloaded it.
     """
 
     file_problem: str = ""
     """A sentence that says why `ask_npm_file` failed; "" if it succeeded or was not called."""
 
     is_missing: bool = False
-    """Whether the package index has no such version, so that `problem` is not about the request."""
+    """Whether the package index has no such package or version, as opposed to a request that failed."""
 
 
 class PackageNotFoundError(RegistryError):

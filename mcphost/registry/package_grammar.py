@@ -74,7 +74,7 @@ class PackageWords(Struct, frozen=True):
     runner: tuple[str, ...]
     package: tuple[str, ...]
     separator: tuple[str, ...] = ()
-    """Words that separate the package's own arguments, if any, from those of the runner."""
+    """Words to insert before the package's own arguments, if any, so that the runner does not read them."""
 
     notes: tuple[str, ...] = ()
 
@@ -190,13 +190,13 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "nuget": (frozenset({"--yes", "-y"}), frozenset()),
     "oci": (frozenset({"-i", "--interactive", "--rm", "--init", "--read-only"}), _DOCKER_VALUE_OPTIONS),
 }
-"""Options of each runner that a registry entry may use: those without a value, and those with one."""
+"""For each package type, the runner's options that a registry entry may use: without a value, and with one."""
 _IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
 _NETWORKS = frozenset({"none", "bridge", "default"})
-"""Networks that a container may join. Any other one connects it to this machine or to the containers of a project."""
+"""Networks that a container may join. Any other connects the container to this machine or to a project's containers."""
 _PORT = r"(?:[0-9]{1,5}(?:-[0-9]{1,5})?|<[^<>]{1,100}>)"
 _LOCAL_PORT = re.compile(rf"(?:127\.0\.0\.1|\[::1\]):{_PORT}?:{_PORT}(?:/(?:tcp|udp|sctp))?")
-"""A port that only this machine can reach; `<port>` stands for a value that the user has not entered yet."""
+"""Pattern for a published port that only this machine can reach; `<port>` is a value that has not been entered yet."""
 _PORT_OPTIONS = frozenset({"-p", "--publish"})
 _VARIABLE_OPTIONS = frozenset({"-e", "--env"})
 

@@ -213,7 +213,8 @@ def check_bundle(package: RegistryPackage) -> None:
 def _check_secrets(inputs: Sequence[PlanInput]) -> None:
     """Check that no required secret would become part of a command-line argument or the server's URL.
 
-    Other programs can read the arguments, and the URL is written to a file. Raises RegistryError.
+    Other programs can read the arguments, and the URL is written to a file. Raises RegistryError if a required secret
+    would be exposed in this way.
     """
     for one in inputs:
         if one.is_secret and one.is_required and one.place in ("argument", "address"):
@@ -279,8 +280,8 @@ class _Values(ValueSource):
     def plan(self, section: str, ones: Sequence[RegistryInput]) -> tuple[PlannedValue, ...]:
         """Return the values of the environment variables or headers that are defined in *ones*.
 
-        *section* is the section of the entry that contains them, "env" or "headers". Variables and headers without a
-        value are left out. If a name is defined more than once, the last definition counts.
+        *section* is the section of the mcp.json entry to which the values belong, "env" or "headers". Variables and
+        headers without a value are left out. If a name is defined more than once, the last definition counts.
         """
         planned: dict[str, PlannedValue] = {}
         for number, one in enumerate(ones, 1):

@@ -36,7 +36,7 @@ class PlanInput(Struct, frozen=True, kw_only=True):
     format: str = "string"
     default: str | None = None
     listed_defaults: tuple[str, ...] = ()
-    """Default values of a repeated input if there are several; then `default` is None."""
+    """Default values of a repeated input if it has several, in which case `default` is None."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -46,7 +46,7 @@ class PlanInput(Struct, frozen=True, kw_only=True):
     """Whether only the user may decide the value, so that no default of the entry is used."""
 
     is_host_path: bool = False
-    """Whether it decides which folder of this machine a container gets; then it has no default and is never empty."""
+    """Whether the value decides which folder of this machine a container can access; it has no default then."""
 
     @property
     def defaults(self) -> tuple[str, ...]:
@@ -202,8 +202,8 @@ def check_text(text: str) -> None:
 def split_values(one: PlanInput, text: str) -> list[str]:
     """Return the values that the user typed in one line for an input.
 
-    The values of a repeated input are separated by commas; a value that contains a comma must be in double quotes. A
-    secret is not split.
+    In *text*, the values of a repeated input are separated by commas; a value that contains a comma must be in double
+    quotes. For a secret, or an input that is not repeated, *text* is the only value.
     """
     if not one.is_repeated or one.is_secret:
         return [text]

@@ -14,7 +14,7 @@ from mcphost.serialization import Struct
 
 _IN_KEYRING = "${keyring:…}"
 MAX_FILLED_LENGTH = 200_000
-"""Maximum characters of all values of a plan that have variables, with these filled in."""
+"""Maximum total length, in characters, of all values of a plan that contain variables, after these are filled in."""
 _PART_LENGTH = 10
 """Characters added to the length of each part of a value, because even empty parts take time."""
 
@@ -90,10 +90,10 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def published(self) -> str:
-        """The text to record with the entry, so that mcphost does not later hide it as a secret of the user.
+        """The value, if it looks like a secret but may be displayed in full, otherwise "".
 
-        It is "" unless the text looks like a secret, but is displayed in full: apart from secrets in the keyring, no
-        part of it is masked.
+        It may be displayed in full if no part of it is masked, apart from secrets in the keyring. The text is recorded
+        with the mcp.json entry, so that mcphost does not hide it later as a secret of the user.
         """
         if not all(self._is_hidden(part) or self._show(part) == part.text for part in self.parts):
             return ""

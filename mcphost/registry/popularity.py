@@ -13,11 +13,11 @@ Popularity = tuple[tuple[str, int], ...]
 
 MEASURES = ("downloads", "installs", "stars")
 MAX_NUMBER = 10**12
-"""Maximum number that is believed; a larger one is left out."""
+"""Maximum plausible number; a larger one is ignored."""
 
 _MAX_SECTIONS = 50
 _PUBLISHERS_OWN = "publisher-provided"
-"""Part of the name of a metadata section that is written by the server's publisher, not by the registry."""
+"""Part of the name of each metadata section that the server's publisher writes, instead of the registry."""
 
 
 def read_popularity(metadata: object) -> Popularity:

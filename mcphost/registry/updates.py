@@ -78,8 +78,8 @@ def merge_update(
 
     Returns the new entry and the updated plan, which lists only the inputs that still need a value. The user's settings
     are kept. *asked* maps each variable and header to the names of the inputs that it is built from, and *given*
-    contains the names of the inputs with new values. A variable or header in *old*, whose value may refer to a secret,
-    keeps this value if it is built from inputs of which none is in *given*.
+    contains the names of the inputs with new values. A variable or header that is built from inputs keeps its value in
+    *old*, which may refer to a secret, if none of these inputs is in *given*.
     """
     kept: set[str] = set()
     values = {value.keys: value for value in planned.values}
@@ -102,7 +102,7 @@ def merge_update(
 
 
 def _keep_value(value: PlannedValue, text: str) -> PlannedValue:
-    """Return *value* with its text replaced by *text*, the value in the user's file.
+    """Return *value* with its text replaced by *text*, the value in the user's mcp.json.
 
     If *value* contained a secret of the user (see `PlannedValue.has_secret`), the whole text counts as a secret.
     """
