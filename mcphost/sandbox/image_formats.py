@@ -5,7 +5,7 @@ import struct
 from mcphost.serialization import Struct
 
 MAX_PIXELS = 40_000_000
-"""Maximum pixels of an image that is decoded or sent to a model; a larger one may decode to gigabytes."""
+"""Maximum number of pixels of an image to decode or to send to a model; a larger image may take gigabytes of memory."""
 HEADER_BYTES = 256 * 1024
 """Number of bytes that are examined at the beginning of an image."""
 _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}

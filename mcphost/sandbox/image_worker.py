@@ -30,21 +30,21 @@ from mcphost.sandbox.image_formats import MAX_PIXELS, fit_size, has_one_scan, id
 from mcphost.sandbox.process_limits import apply_worker_limits, forbid_opening_files
 
 ALARM_SECONDS = 6
-"""Seconds for one image after which the kernel ends this process."""
+"""Seconds after which the kernel ends this process if it is still busy with one image."""
 MAX_MEMORY = 1024**3
 MAX_JPEG_PIXELS = 120_000_000
-"""Maximum pixels of a JPEG file, which can be decoded at a fraction of its size; phones take up to 108 million."""
+"""Maximum number of pixels of a JPEG file, which can be decoded at a reduced size; photos have up to 108 million."""
 MAX_WEBP_PIXELS = 16_000_000
-"""Maximum pixels of a WebP file, of which the decoder holds several copies."""
+"""Maximum number of pixels of a WebP file; the decoder holds several copies of the image in memory."""
 _MAX_COEFFICIENTS = 100_000_000
-"""Maximum coefficients, of two bytes each, of a JPEG file that has to be held in memory; see `has_one_scan`."""
+"""Maximum number of coefficients (two bytes each) of a JPEG file that must be held in memory; see `has_one_scan`."""
 _BAND_PIXELS = 1_000_000
 """Pixels that are converted to another mode at once."""
 _REDUCING_GAP = 1.25
-"""How much larger than the result an image is at least after the fast reduction; the slow one takes copies of it."""
+"""The fast reduction leaves an image at least this many times as large as the result; the slow, exact one follows."""
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _OPAQUE_OR_NOT = [0] * 128 + [255] * 128
-"""Lookup table from real opacity to the opacity that is used if the number of colors is limited."""
+"""Table that maps each opacity to 0 or 255, for results with a limited number of colors."""
 _ORIENTATION = 0x0112
 _TRANSPOSITIONS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM"}
 _SIDEWAYS_TRANSPOSITIONS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}

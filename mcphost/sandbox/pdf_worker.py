@@ -22,7 +22,7 @@ from typing import Any
 from mcphost.sandbox.process_limits import apply_worker_limits, forbid_opening_files
 
 ALARM_SECONDS = 12
-"""Seconds for one file after which the kernel ends this process."""
+"""Seconds after which the kernel ends this process if it is still busy with one file."""
 SOFT_SECONDS = 6.0
 """Seconds after which no further page is read."""
 MAX_PAGES = 1_000

@@ -16,7 +16,7 @@ MAX_SCHEMA_NODES = 10_000
 # A plain reference to another document, or any escape sequence, which may spell one.
 _EXTERNAL_REFERENCE = re.compile(rb'\\|"\$(?:ref|dynamicRef|recursiveRef)"\s*:\s*"[^#"]')
 _REFERENCE_END = b'ef"'
-"""Bytes that every schema with a reference keyword contains, unless it has an escape sequence."""
+"""Bytes that every schema with a reference keyword contains, unless the keyword is written with an escape sequence."""
 _REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 # The values of these keywords are data and not schemas.
 _DATA_KEYWORDS = frozenset({"const", "default", "enum", "examples"})

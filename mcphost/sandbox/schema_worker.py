@@ -17,7 +17,7 @@ from mcphost.sandbox.process_limits import apply_worker_limits
 MAX_VIOLATIONS = 5
 MAX_TEXT_LENGTH = 300
 ALARM_SECONDS = 2
-"""Seconds for one check after which the kernel ends this process."""
+"""Seconds after which the kernel ends this process if it is still busy with one validation."""
 MAX_MEMORY = 1024**3
 
 
