@@ -12,11 +12,11 @@ from mcphost.store.valid_rows import BLOB, TEXT, first_valid, valid_rows
 MAX_SERVER_DIGESTS = 8
 """Number of server digests (configurations of a server) for which definitions are kept."""
 MAX_DEFINITION_BYTES = 64 * 1024
-"""Maximum size of a stored definition; of a larger one, only the digest is stored, so no diff can be shown."""
+"""Maximum size of a stored definition; if one is larger, only its digest is stored, and no diff can be shown."""
 MAX_SERVER_BYTES = 8 * 1024 * 1024
 """Maximum total size of a server's compressed definitions; beyond that, only digests are stored."""
 _SMALL_WINDOW = 4096
-"""Window size in bytes (2**12) for definitions that are not larger than this."""
+"""Compression window size in bytes (2**12) for definitions of at most this size."""
 
 _LOAD_ALL = (
     "SELECT tool, raw, digest, turned, accepted_from FROM pins WHERE server = ? AND server_digest = ? ORDER BY at"

@@ -29,7 +29,7 @@ from mcphost.store.audit_store import (
 from mcphost.store.database import DATABASE_ERRORS, size_of
 
 DAMAGED = "[damaged]"
-"""Shown in place of a text that a damaged file does not have."""
+"""Displayed in place of a value that is not text, as can occur in a damaged file."""
 
 MAX_FINDINGS = 100
 PROGRESS_INTERVAL = 1_000
@@ -246,8 +246,8 @@ _NO_SHARED_MEMORY = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.S
 def _connect(path: Path) -> sqlite3.Connection:
     """Open the audit log for reading, even if the folder is not writable or the disk is full.
 
-    SQLite then cannot create its shared-memory file, so the database is opened as immutable. If there is a write-ahead
-    log, which SQLite would ignore in this case, SQLite's error is raised instead.
+    In both cases, SQLite cannot create its shared-memory file, so the database is opened as immutable. However, SQLite
+    ignores the write-ahead log of an immutable database, so if there is such a log, SQLite's error is raised instead.
     """
     uri = path.absolute().as_uri()
     db = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=10)

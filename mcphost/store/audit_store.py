@@ -96,7 +96,7 @@ def _read_checkpoint(file: int) -> AuditPosition | None:
 
 HASH_FORMAT = 1
 MAX_PENDING_ROWS = 10_000
-"""Maximum rows kept in memory while the file cannot be written; when it is reached, all actions are refused."""
+"""Maximum number of rows kept in memory while the file cannot be written; beyond it, all actions are refused."""
 MAX_NAME_LENGTH = 1_000
 MAX_DETAIL_LENGTH = 70_000
 MAX_INTEGER = 2**53 - 1
@@ -130,7 +130,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
     """Milliseconds."""
 
     detail: str = ""
-    """JSON, or empty."""
+    """Details as JSON, or ""."""
 
 
 class AuditRow(AuditRecord, frozen=True, kw_only=True):

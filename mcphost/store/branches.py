@@ -14,7 +14,7 @@ _LINKS = """
     WHERE conversation = ? AND typeof(seq) = 'integer' ORDER BY seq
 """
 BODY = "CASE WHEN typeof(body) = 'blob' THEN body ELSE x'' END"
-"""SQL expression for the body of a message or draft; a damaged one is empty."""
+"""SQL expression for the body of a message or draft; the result is empty if the body is damaged."""
 
 BRANCHES_QUERY = _LINKS.format(column=BODY)
 _LINKS_QUERY = _LINKS.format(column="NULL")
@@ -38,8 +38,8 @@ class BranchInfo(Struct, frozen=True):
 class MessageLink(NamedTuple):
     """The number of a message, and the number of its predecessor in the conversation.
 
-    `parent` is 0 if there is no predecessor. If it is None, none was recorded: the predecessor is then the message that
-    was stored just before.
+    `parent` is 0 if there is no predecessor. It is None if the predecessor was not recorded, because it is the message
+    that was stored just before.
     """
 
     number: int
@@ -84,8 +84,8 @@ def summarize_branch(
 ) -> tuple[int, int, bytes, bytes | None]:
     """Return *end*, the length of the branch, the last message on the branch, and the last one from the user.
 
-    *end* is the number of the last message on the branch. *links* describes all messages of the conversation. The
-    messages are returned as JSON; the last one is None if no message from the user was found.
+    *end* is the number of the last message on the branch. *links* describes all messages of the conversation. Both
+    messages are returned as JSON; the user's is None if none was found near the end of the branch.
     """
     positions = trace_branch(links, end)
     last_body: bytes = b""

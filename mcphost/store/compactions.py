@@ -24,7 +24,7 @@ class SummarySentence(Struct, frozen=True):
     text: str
     sources: tuple[int, ...] = ()
     by_user: bool = False
-    """Whether the user wrote or edited the sentence, which a model then never rewrites."""
+    """Whether the user wrote or edited the sentence; if so, no model rewrites it."""
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class CompactionStore:
     async def undo(self, number: int) -> None:
         """Mark a compaction as undone.
 
-        It is kept in the database, because the cost of creating it is still included in the totals.
+        The compaction is kept in the database, because the totals still include the cost of creating it.
         """
         await self._database.run(
             lambda db: db.execute("UPDATE compactions SET undone = unixepoch() WHERE number = ?", (number,))

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 MAX_TITLE_CHARS = 200
 MIN_THREAD_MESSAGES = 500
-"""Number of messages from which they are decoded on a thread; 100,000 would block the event loop for 0.5 s."""
+"""At least this many messages are decoded on a thread; 100,000 would block the event loop for 0.5 s."""
 MIN_THREAD_BYTES = 1_000_000
-"""Size of messages from which they are decoded on a thread; 100 MB would block the event loop for 0.1 s."""
+"""Messages of at least this total size are decoded on a thread; 100 MB would block the event loop for 0.1 s."""
 
 
 class ConversationInfo(Struct, frozen=True):
@@ -107,7 +107,7 @@ _TITLE = "CASE WHEN typeof(title) = 'text' THEN title ELSE '' END"
 _TITLE_QUERY = f"SELECT {_TITLE}, named IS 2 FROM conversations WHERE id = ?"  # noqa: S608 - only constants
 _LEAF_QUERY = "SELECT CASE WHEN typeof(leaf) = 'integer' THEN leaf END FROM conversations WHERE id = ?"
 _NEWEST_FIRST = f"updated > CAST(strftime('%s', 'now') AS INTEGER) + {search_index.FUTURE_SECONDS}, updated DESC"
-"""SQL order of conversations; one whose time is over a day ahead, after the clock was set back, is not the newest."""
+"""SQL order of conversations; those dated more than a day ahead, because the clock was wrong, come after all others."""
 
 _CALLS_QUERY = f"""
     SELECT c.id, c.title, m.body FROM messages m JOIN conversations c ON c.id = m.conversation
@@ -134,10 +134,10 @@ _KEEP_CURRENT_BRANCH = """
     SET leaf = coalesce(leaf, (SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?1)) WHERE id = ?1
 """
 RUN_PREFIX = "run: "
-"""The beginning of the titles that `mcphost run` gives."""
+"""Prefix of the titles that `mcphost run` gives to conversations."""
 
 IS_TITLED_AS_RUN = f"(substr(c.title, 1, {len(RUN_PREFIX)}) = '{RUN_PREFIX}' AND c.named IS NOT 2)"
-"""SQL condition on a conversation `c` that has the title of a run, not one that the user gave it."""
+"""SQL condition that a conversation `c` has a title given by `mcphost run`, not one that the user chose."""
 
 _IS_RUN = f"({IS_TITLED_AS_RUN} AND c.pinned IS NULL)"
 _COUNT_RUNS = f"SELECT count(*) FROM conversations c WHERE {_IS_RUN}"  # noqa: S608 - only constants
@@ -236,7 +236,8 @@ class ConversationStore:
     async def list_mentions(self, conversation_id: str, text: str) -> tuple[BranchMentions, ...]:
         """Return the messages whose stored JSON contains the string *text*, grouped by branch.
 
-        The newest branch comes first. Large messages and branches without such messages are omitted. Raises StoreError.
+        The newest branch comes first. Large messages are skipped, and branches without a matching message are omitted.
+        Raises StoreError.
         """
         query = "SELECT seq, body FROM messages WHERE conversation = ? AND instr(body, ?) AND length(body) < ?"
 

@@ -33,7 +33,7 @@ SALVAGE_HINT = (
     "Quit every mcphost, rename mcphost.db to NAME and mcphost.db-wal, if it exists, to NAME-wal, and run "
     "mcphost sessions salvage NAME."
 )
-"""How to salvage the database in use; the -wal file may contain the newest messages."""
+"""Hint on how to salvage the database in use; the -wal file may contain the newest messages."""
 
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _PROGRESS_STEPS = 1_000
@@ -158,7 +158,8 @@ class Database:
     async def read(self, work: Callable[[sqlite3.Connection], T], *, seconds: float) -> T:
         """Call *work* on a thread with a read-only connection, concurrently with calls of `run`.
 
-        Raises StoreError if this fails or takes longer than *seconds*. Cancellation interrupts the running statement.
+        Raises StoreError if the database cannot be read, or if *work* takes longer than *seconds*. Cancellation
+        interrupts the running statement.
         """
         if self._db is None:
             await self.run(lambda db: None)

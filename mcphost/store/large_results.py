@@ -55,7 +55,7 @@ class ResultStore:
         """
         self._directory = directory
         self.config = config or ResultsConfig()
-        """The limits in use; lower ones delete results the next time one is stored."""
+        """The current limits; if they are lowered, surplus results are deleted when the next one is stored."""
 
     async def save(self, text: str) -> str:
         """Write *text* to a new file and return its path. Raises StoreError.

@@ -1,6 +1,6 @@
 """Storage of tool calls that the user made without the model, with their results.
 
-They belong to a conversation, but they are never part of a request to the model.
+Each call belongs to a conversation, but is never part of a request to the model.
 """
 
 import sqlite3

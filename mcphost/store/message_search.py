@@ -35,7 +35,7 @@ MAX_TERMS = 20
 MIN_PREFIX_CHARS = 2
 LABEL_FILTERS = ("server", "tool", "role")
 ORIGINS = ("run", "chat")
-"""The values of the filter `from:`; `run` is a conversation of `mcphost run` that nobody continued or renamed."""
+"""The values of the filter `from:`; `run` means conversations of `mcphost run` that were not continued or renamed."""
 ROLES = ("user", "assistant", "tool", "title")
 """The values of the filter `role:`; `title` is the title of a conversation."""
 FILTERS = (*LABEL_FILTERS, "from", "before", "after")
@@ -54,10 +54,10 @@ class SearchQuery(NamedTuple):
     - `match`: an FTS5 expression, or "" if there is nothing to search for.
     - `marks`: the words and phrases to highlight in matches.
     - `after`, `before`: limits on the time of messages, or None.
-    - `notes`: sentences about parts of the search text that were ignored.
+    - `notes`: sentences for the user about invalid or ignored parts of the search text.
     - `is_ranked`: whether relevance can be computed quickly; False for single characters and -words.
     - `is_run`: True to search only conversations of `mcphost run`, False to search only others, None to search all.
-    - `words`: the FTS5 expressions of the searched words if there are several.
+    - `words`: the FTS5 expressions of the searched words, or () if there is only one search term.
     """
 
     match: str
@@ -121,7 +121,7 @@ class _QueryBuilder:
             self._add_words(value, is_prefix=is_prefix, is_negative=bool(sign))
 
     def _note_similar_filter(self, word: str) -> None:
-        """Add a note if *word* seems to begin with a misspelt filter; it is then searched like any other word."""
+        """Add a note if *word* seems to begin with a misspelt filter; *word* itself is searched like any other word."""
         name, colon, value = word.partition(":")
         if colon and value and name.isalpha() and name.isascii() and len(name) <= _MAX_FILTER_CHARS:
             from mcphost.config.toml_files import find_similar
@@ -225,7 +225,7 @@ def parse_time(text: str, now: float) -> float | None:
 T = TypeVar("T")
 MAX_RANKED = 400
 COMMON_WORD_MESSAGES = 100_000
-"""Number of messages with a word above which the word is common, so that counting it would take most of a search."""
+"""A word is common if more than this number of messages contain it; counting them would take most of a search."""
 MAX_CONVERSATIONS = 50
 HITS_PER_CONVERSATION = 3
 SEARCH_SECONDS = 5.0
@@ -243,7 +243,7 @@ _DOCUMENT = "SELECT conversation, number FROM search_documents WHERE id = ?"
 _INFO = "SELECT title, model, created, updated FROM conversations WHERE id = ?"
 MAX_PROMPTS = 200
 MAX_READ = 1_000
-"""Maximum number of messages to read; some have the same text, or were not written by the user."""
+"""Maximum number of messages to read for MAX_PROMPTS results; some are duplicates, or were not written by the user."""
 MAX_READ_BYTES = 8_000_000
 _MAX_BODY = 1_000_000
 _PROMPT_QUERY = """

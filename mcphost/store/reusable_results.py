@@ -29,7 +29,7 @@ class RecordedResult(NamedTuple):
 
     - `at`: the time of the call in seconds since 1970.
     - `permission`: the id of the grant that allowed the call. If no grant allowed it, the source of the approval, such
-      as "once". It is "" if an earlier version of mcphost recorded the result without a grant.
+      as "once"; in results recorded by earlier versions of mcphost, it is then "".
     """
 
     part: ToolReturnPart

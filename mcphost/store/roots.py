@@ -34,7 +34,7 @@ class FolderEditStore:
         self._database = database
 
     async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
-        """Return the changes for the project folder *place*, oldest first."""
+        """Return the changes for *place*, a project folder or "" for everywhere, oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             query = "SELECT path, name, told FROM folders WHERE place = ? ORDER BY at, path LIMIT ?"

@@ -27,9 +27,9 @@ from mcphost.store.manual_calls import MAX_BYTES, MAX_CALLS, StoredManualCall
 from mcphost.store.sqlite_pages import PageReader, Place, StoredRow, Value
 
 MAX_LISTED = 1_000
-"""Number of conversations that a report names; the others are only counted."""
+"""Maximum number of conversations that a report names; further ones are only counted."""
 MAX_NUMBER_GAP = 10_000
-"""Longest gap in message numbers that counts as lost messages; a longer gap comes from a damaged number."""
+"""Maximum gap in the message numbers that is counted as lost messages; a longer one is caused by a damaged number."""
 _PAGES_AT_ONCE = 2_000
 _MAX_ID_CHARS = 200
 _MAX_MODEL_CHARS = 500
@@ -105,7 +105,7 @@ class SalvageReport(Struct, frozen=True):
     lost_messages: int = 0
     listed: tuple[SalvagedConversation, ...] = ()
     readable_rows: int = 0
-    """Number of rows of a conversation store that the file has; 0 if it is another file or damaged completely."""
+    """Number of readable rows in the file; 0 if the file is not a conversation store, or is damaged completely."""
 
 
 class _Details(NamedTuple):

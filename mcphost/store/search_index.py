@@ -161,7 +161,7 @@ STILL_INDEXING = "Still indexing older conversations; more soon."
 PIECE_MESSAGES = 400
 PIECE_BYTES = 4_000_000
 FUTURE_SECONDS = 86_400
-"""Documents dated more than this many seconds ahead were dated by a wrong clock, and do not count as the newest."""
+"""A document dated more than this many seconds ahead was dated by a wrong clock, and is not considered the newest."""
 _SERIAL_BITS = 20
 _MAX_MILLISECONDS = 2**42
 _LAST_ID = 2**63 - 1

@@ -19,7 +19,7 @@ Value = None | int | float | str | bytes
 
 MAX_FILE_BYTES = 16 * 1024**3
 MAX_LOG_BYTES = 1024**3
-"""Number of bytes of a write-ahead log that are read; all its checksums are computed at once."""
+"""Maximum number of bytes read from a write-ahead log; all its checksums are computed in one step."""
 MAX_ROW_BYTES = 128 * 1024**2
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
