@@ -114,7 +114,7 @@ class AuditReader:
         """Return the newest rows that match the filter, at most *limit*, newest first.
 
         If *describe* is given, it is called with a row and returns the text that is displayed for this row; the words
-        of the filter can then also match that text. It must not raise an error.
+        of the filter can then also match that text. *describe* must not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
 

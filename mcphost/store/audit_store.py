@@ -1,9 +1,8 @@
 """The audit log: an append-only table that records questions to the user, decisions and actions.
 
-Its rows are chained by hashes. The log is a separate file because it must outlive the database, whose
-conversations can be deleted, and because only its commits are synced to disk. docs/audit.md explains how to
-verify it without mcphost. A new audit log begins with records of the permissions that were granted before
-it existed.
+The rows are chained by hashes. The log is a separate file because it must outlive the database, whose conversations can
+be deleted, and because only its commits are synced to disk. docs/audit.md explains how to verify it without mcphost. A
+new audit log begins with records of the permissions that were granted before it existed.
 """
 
 import fcntl
@@ -44,7 +43,8 @@ class AuditPosition(Struct, frozen=True):
 class AuditCheckpoint:
     """File that stores the position of the audit log's last row.
 
-    It makes the removal of rows from the end of the log detectable. Several processes can update it concurrently.
+    With this file, the removal of rows from the end of the log can be detected. Several processes can update the file
+    concurrently.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -349,8 +349,8 @@ class AuditStore:
     def _detect_tampering(self, db: sqlite3.Connection, last: AuditPosition) -> tuple[AuditRecord, ...]:
         """Compare the audit log with its checkpoint; return a record of the mismatch, or () if they match.
 
-        After a mismatch, the checkpoint is reset to the last row. Because the checkpoint is updated only after a
-        commit, it never refers to a row that was not written.
+        After a mismatch, the checkpoint is reset to the last row. The checkpoint never refers to a row that was not
+        written, because it is updated only after a commit.
         """
         if not self._has_checkpoint:
             return ()

@@ -85,7 +85,7 @@ def summarize_branch(
     """Return *end*, the length of the branch, the last message on the branch, and the last one from the user.
 
     *end* is the number of the last message on the branch. *links* describes all messages of the conversation. Both
-    messages are returned as JSON; the user's is None if none was found near the end of the branch.
+    messages are returned as JSON. The message from the user is None if none was found near the end of the branch.
     """
     positions = trace_branch(links, end)
     last_body: bytes = b""

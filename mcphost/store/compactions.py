@@ -1,7 +1,7 @@
 """Storage of compactions: summaries that replace the beginning of a conversation in model requests.
 
-A compaction does not change messages. It covers all messages up to a certain message, and applies to every branch that
-contains this message.
+A compaction does not change messages. It covers all messages of a branch up to a certain one, and applies to every
+branch that contains this last covered message.
 """
 
 import sqlite3

@@ -1,8 +1,8 @@
 """Storage of conversations with their branches and system prompts.
 
-A message is on disk once `append` returns. A conversation is a tree: if the user goes back to an earlier
-message, a new branch begins there, and the later messages are kept. The current branch ends with the newest
-message, or with the message that the user went back to.
+A message is on disk once `append` returns. A conversation is a tree: if the user goes back to an earlier message, a new
+branch begins at that message, and the later messages are kept. The current branch ends with the newest message, or with
+the message that the user went back to.
 """
 
 import itertools

@@ -191,7 +191,8 @@ class Database:
     async def checkpoint(self) -> None:
         """Move the write-ahead log into the database file and empty the log.
 
-        This removes deleted data from the log. Does nothing while another connection is reading. Raises StoreError.
+        Afterwards, the log no longer contains deleted data. Does nothing while another connection is reading. Raises
+        StoreError.
         """
 
         def work() -> None:
@@ -363,8 +364,8 @@ class Database:
     def _read_copy(self, work: Callable[[sqlite3.Connection], T], error: "_DiskFullError") -> T:
         """Return the result of *work*, which only reads, using an in-memory copy of the file.
 
-        This is for a file that SQLite cannot open because the disk is full. Raises *error*, so that the next job tries
-        to open the file again, in these cases:
+        The copy is used if SQLite cannot open the file because the disk is full. Raises *error*, so that the next job
+        tries to open the file again, in these cases:
 
         - The database is durable or in memory.
         - There is a write-ahead log, which the copy would lack.
@@ -484,8 +485,8 @@ def _file_state(path: Path) -> tuple[int, int] | None:
 def _is_disk_full(error: Exception, path: Path | None) -> bool:
     """Return whether SQLite failed with *error* because the disk is full.
 
-    If there is no space for SQLite's shared-memory file, SQLite reports an I/O error. In this case, the free space on
-    the disk of *path* is checked.
+    If there is no space for SQLite's shared-memory file, SQLite reports an I/O error. To recognize this error, the free
+    space on the disk of *path* is checked.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code != sqlite3.SQLITE_IOERR or path is None:

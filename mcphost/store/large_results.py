@@ -67,8 +67,9 @@ class ResultStore:
     async def read(self, name: str, offset: int = 0, limit: int = 0) -> StoredText:
         """Return part of a stored result, starting at *offset*.
 
-        *limit* is the maximum length of the part; 0 means that it extends to the end. Both are in bytes, and characters
-        are never split. Raises StoreError if the name is invalid or the result was deleted.
+        *limit* is the maximum length of the part; 0 means that the part extends to the end of the result. *offset* and
+        *limit* are in bytes, but characters are never split. Raises StoreError if the name is invalid or the result was
+        deleted.
         """
         if not _NAME_PATTERN.fullmatch(name):
             raise StoreError(f"No result is stored as {name[:80]!r}.")

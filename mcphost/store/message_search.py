@@ -189,7 +189,7 @@ def _split_scripts(text: str) -> list[str]:
 def _make_term(piece: str, *, is_prefix: bool) -> str:
     """Return an FTS5 search term for *piece*: words, or characters of a script without spaces.
 
-    For such a script, the term consists of overlapping pairs of characters. *is_prefix* means that the last
+    For a script without spaces, the term consists of overlapping pairs of characters. *is_prefix* means that the last
     word may be incomplete.
     """
     run = UNSPACED.search(piece)

@@ -1,6 +1,6 @@
 """The steps of the migrations of the database schema, which `mcphost.store.migrations` names and applies.
 
-A step `mNNN_name` belongs to the migration `NNN_name`. It runs within a transaction.
+The step `mNNN_name` belongs to the migration `NNN_name`. Each step runs within a transaction.
 """
 
 import json
@@ -331,7 +331,7 @@ def m020_manual_calls(db: sqlite3.Connection) -> None:
 def m021_accepted_from(db: sqlite3.Connection) -> None:
     """Add a column for the digest of the definition that was replaced when the user accepted a changed one.
 
-    It is '' for definitions that were trusted when first seen, and for those stored by an older mcphost.
+    The column is '' for definitions that were trusted when first seen, and for definitions stored by an older mcphost.
     """
     db.execute("ALTER TABLE pins ADD COLUMN accepted_from TEXT NOT NULL DEFAULT ''")
 

@@ -222,8 +222,8 @@ def _copy_next(
 ) -> tuple[str, SalvagedConversation] | None:
     """Copy the first conversation whose id sorts after *after*; return its id and a description of the copy.
 
-    Returns None if there is no such conversation. *mark* is added to the title of the copy in parentheses. If nothing
-    of the conversation can be read, nothing is copied, and the description has no id. Its `lost` is then at least 1,
+    Returns None if there are no more conversations. *mark* is added to the title of the copy in parentheses. If nothing
+    of the conversation can be read, nothing is copied. The description then has no id, and its `lost` is at least 1,
     because every stored conversation has at least one message.
     """
     reader.reset_reads()

@@ -1,8 +1,8 @@
 """Storage of the cost of each model request, independent of conversations and their branches.
 
-Times are wall-clock times in seconds since 1970. If the clock was wrong, an entry may have a time in the future. Such
-an entry is counted as one of today, so that it is neither missed nor counted twice. When an entry is added, existing
-entries whose times are more than MAX_CLOCK_ERROR later get the time of the new entry.
+Times are wall-clock times in seconds since 1970. If the clock was wrong, an entry may have a time in the future. An
+entry with a time in the future is counted as an entry of today, so that it is neither missed nor counted twice. When an
+entry is added, existing entries whose times are more than MAX_CLOCK_ERROR later get the time of the new entry.
 """
 
 import sqlite3

@@ -87,7 +87,7 @@ A type is one letter: n (NULL), i (integer), r (real), t (text) or b (blob).
 class PageReader:
     """Reader of the rows in one SQLite file.
 
-    Use it as a context manager. It is not safe for use by several threads at once.
+    Use the reader as a context manager. It must not be used by several threads at once.
     """
 
     def __init__(self, file: Path, is_wanted: ShapeFilter) -> None:

@@ -17,8 +17,8 @@ _TASK_TYPES = (TEXT, TEXT, TEXT, TEXT, TEXT, NULL_OR_NUMBER)
 class StoredTask(Struct, frozen=True):
     """An unfinished MCP task.
 
-    - `server_digest`: the digest of the configuration of the task's server. It ensures that the task's id is never sent
-      to another server.
+    - `server_digest`: the digest of the configuration of the task's server. Because of this digest, the task's id is
+      never sent to another server.
     - `expires`: the time, in seconds since 1970, after which the server may delete the task, or None if unknown.
     """
 

@@ -34,8 +34,8 @@ class UnsentText(Struct, frozen=True):
     - `sources`: the names of the servers whose prompts were inserted into the text or a queued message.
     - `copies`: the parts of the text that were copied from a server.
     - `queued_copies`: the corresponding parts of each queued message.
-    - `servers`: pairs of the name and target of the servers in `sources` (see `Message.servers`). It is empty in texts
-      stored by early versions.
+    - `servers`: pairs of the name and target of the servers in `sources` (see `Message.servers`). In texts stored by
+      early versions, `servers` is empty.
     """
 
     text: str = ""
@@ -94,8 +94,8 @@ class UnsentTextStore:
     async def claim_new(self) -> tuple[str, UnsentText]:
         """Take over the newest unsent text that a process left behind for a new conversation when it exited.
 
-        Returns the key under which the text is stored, and the text. If there is no such text, returns a new key and an
-        empty UnsentText. Raises StoreError.
+        Returns the key under which the text is stored, and the text. If no process left a text behind, returns a new
+        key and an empty UnsentText. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> tuple[str, bytes] | None:

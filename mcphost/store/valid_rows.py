@@ -2,7 +2,7 @@
 
 The tables are strict, so SQLite stores only values of the column's type. However, in a damaged file, the pages of one
 table may be replaced by those of another, and a column may contain any value. Rows with a value of the wrong type are
-left out, and `Database` tells the user how many there were.
+left out, and `Database` tells the user how many rows were left out.
 """
 
 import sqlite3
