@@ -298,10 +298,7 @@ def is_retryable(failure: CallFailure) -> bool:
 
 
 def refuses_tools(failure: CallFailure) -> bool:
-    """Return whether a request failed because the model does not support tools.
-
-    This is determined from the error message.
-    """
+    """Return whether a request failed because the model does not support tools, judging by the error message."""
     return failure.status in (0, 400, 404, 422, 500, 501) and NO_TOOLS_PATTERN.search(failure.message) is not None
 
 

@@ -268,7 +268,8 @@ class LiteLlmModel:
     def _disable_tools(self, refused: "_ToolsRefusedError") -> None:
         """Stop offering tools to this model, because its provider rejected them.
 
-        Raises ModelError if tools were already disabled; otherwise, the same request would be repeated endlessly.
+        Raises ModelError if tools were already disabled; without this error, the same request would be repeated
+        endlessly.
         """
         if self._facts.supports_tools is False:
             raise refused.error from None
@@ -556,7 +557,7 @@ class LiteLlmModel:
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
         """Return the event; replace the cost in a WorkerFinished event if litellm's prices do not apply to this model.
 
-        The new cost is computed from the configured prices, or None if there are none.
+        The new cost is computed from the configured prices; it is None if no prices are configured.
         """
         if not isinstance(event, worker_protocol.WorkerFinished):
             return event

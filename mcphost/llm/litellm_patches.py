@@ -49,9 +49,9 @@ def patch_litellm() -> None:
 def patch_cost_calculation() -> None:
     """Patch litellm not to compute a cost at the beginning of each answer.
 
-    To compute this cost, litellm 1.110 would load a tokenizer and count the tokens of a stream that has no
-    tokens yet. This takes a fifth of the time from the start of the worker to the first answer. The worker
-    computes costs from the final token counts.
+    To compute this cost, litellm 1.110 would load a tokenizer and count the tokens of a stream that has no tokens yet.
+    Counting them would take a fifth of the time from the start of the worker to the first answer. The cost is not
+    needed, because the worker computes costs from the final token counts.
     """
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import litellm_logging

@@ -1,10 +1,10 @@
 """Discovery of model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM) and of their models.
 
-Requests are sent only to loopback addresses and to the address of a selected Ollama model. They are GET
-requests or, for Ollama's `/api/show`, POST requests, and do not load any model. A server is identified by
-its API endpoints, never by its port alone. Sources: Ollama's API reference (`/api/version`, `/api/tags`,
-`/api/show`), LM Studio's REST API (`/api/v0/models`), llama.cpp's server README (`/props`) and vLLM's
-OpenAI-compatible server (`/version`, `/v1/models`).
+Requests are sent only to loopback addresses and to the address of a selected Ollama model. All are GET requests, except
+POST for Ollama's `/api/show`, and none of them makes a server load a model. A server is identified by its API
+endpoints, never by its port alone. Sources: Ollama's API reference (`/api/version`, `/api/tags`, `/api/show`), LM
+Studio's REST API (`/api/v0/models`), llama.cpp's server README (`/props`) and vLLM's OpenAI-compatible server
+(`/version`, `/v1/models`).
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -332,7 +332,7 @@ async def _identify_vllm(client: JsonClient, url: str) -> LocalModelServer | Non
 async def _identify_with_key(url: str, key: str) -> LocalModelServer | None:
     """Identify a server that lists its models in OpenAI's format to clients that send *key*.
 
-    Returns None if the server does not send such a list.
+    Returns None if the server does not send a model list in this format.
     """
     if not key.isascii() or not key.isprintable():
         return None

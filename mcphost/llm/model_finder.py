@@ -253,8 +253,8 @@ class ModelFinder:
     def _endpoint(self, config: ModelConfig) -> tuple[str, str]:
         """Return a key that is equal for two configurations of the same model on the same server.
 
-        It consists of the model's name and the base URL. If the base URL is unknown, it is "", and the name includes
-        the provider.
+        The key consists of the model's name and the base URL. If the base URL is unknown, "" is used instead, and the
+        name includes the provider.
         """
         base = config.api_base
         if not base and parse_provider(config.name) in ("ollama", "ollama_chat"):
@@ -483,7 +483,7 @@ def _listing_order(model: AvailableModel) -> tuple[object, ...]:
 def _as_remembered(selected: ModelConfig | None) -> tuple[RememberedModel, ...]:
     """Return a tuple with the selected model as a RememberedModel.
 
-    The tuple is empty if no model is selected, or if the demo model is selected.
+    The tuple is empty if no model or the demo model is selected.
     """
     return () if selected is None or selected.name in ("", DEMO) else (RememberedModel(config=selected),)
 

@@ -10,7 +10,7 @@ _CLAUDE_PROVIDERS = ("bedrock", "vertex_ai", "openrouter", "azure_ai")
 def marks_cache(model: str) -> bool:
     """Return whether a model needs explicit cache breakpoints in its prompts.
 
-    This is the case for Claude, on Anthropic and on the providers to which litellm passes the breakpoints.
+    Only Claude models do, at Anthropic and at those other providers to which litellm passes the breakpoints.
     """
     provider = parse_provider(model)
     return provider == "anthropic" or (provider in _CLAUDE_PROVIDERS and "claude" in model.lower())
@@ -19,9 +19,9 @@ def marks_cache(model: str) -> bool:
 def mark_cache(chat: list[dict[str, Any]]) -> None:
     """Add Anthropic's cache breakpoints to the system prompt and to two input messages.
 
-    The two messages are the last input message of this request and the last one of the previous request. The
-    breakpoint on the system prompt also covers the tools. Anthropic allows four breakpoints per request, and
-    ignores those on prefixes of less than about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
+    The two messages are the last input message of this request and the last one of the previous request. The breakpoint
+    on the system prompt also covers the tools. Anthropic allows four breakpoints per request, and ignores a breakpoint
+    if fewer than about 1,000 tokens precede it. See "Prompt caching" in Anthropic's documentation.
     """
     inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
     answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)

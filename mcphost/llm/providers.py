@@ -89,8 +89,8 @@ DeepSeek and Moonshot reject a tool result without the reasoning that led to the
 def accepts_reasoning_text(config: ModelConfig) -> bool:
     """Return whether a provider accepts the text of a model's earlier reasoning in later requests.
 
-    The result is True for an unknown OpenAI-compatible server, which only gets back text that it sent itself. It is
-    False for OpenAI, whose models do not disclose their reasoning in this form.
+    The result is True for an unknown OpenAI-compatible server, which only gets back text that it sent itself, and False
+    for OpenAI, whose models do not disclose the text of their reasoning.
     """
     provider = parse_provider(config.name)
     return provider in REASONING_TEXT_PROVIDERS or (provider == "openai" and bool(config.api_base))
@@ -134,7 +134,7 @@ def add_default_provider(config: ModelConfig) -> ModelConfig:
 def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelConfig:
     """Add the URL in `OLLAMA_HOST` to an Ollama model for which no base URL is configured.
 
-    This is necessary because litellm reads only `OLLAMA_API_BASE`.
+    The URL must be added because litellm does not read `OLLAMA_HOST`, only `OLLAMA_API_BASE`.
     """
     host = environ.get("OLLAMA_HOST", "").strip()
     is_ollama = parse_provider(config.name) in OLLAMA_PROVIDERS
@@ -182,8 +182,8 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
 def is_own_server(config: ModelConfig) -> bool:
     """Return whether a model runs on this machine at no cost.
 
-    This is the case if its URL is a loopback address, and the configuration has no API key, headers or prices for it.
-    With any of these, the server may pass requests on to a provider that charges for them.
+    This is the case if its URL is a loopback address, and the configuration has no API key, headers or prices for the
+    model. If the configuration has one of these, the server may pass requests on to a provider that charges for them.
     """
     is_priced = config.input_price is not None or config.output_price is not None
     return is_loopback(config.api_base) and not (config.api_key_env or config.headers or is_priced)
@@ -201,7 +201,8 @@ def is_official_base(base: str) -> bool:
 def has_list_prices(config: ModelConfig) -> bool:
     """Return whether litellm's list prices apply to a model.
 
-    They apply only if requests go to the provider itself, not to another server that may have other prices.
+    The list prices apply only to requests that are sent to the provider itself, because other servers may have other
+    prices.
     """
     provider = parse_provider(config.name)
     if is_official_base(config.api_base):

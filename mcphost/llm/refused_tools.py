@@ -67,9 +67,9 @@ async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: Prob
     """Return the tools in *tools* that the provider rejects, or () if they cannot be determined.
 
     *reason* is the provider's error message for a request with all *tools*. *probe* sends a test request with some of
-    the tools. Tools that are named in the message are tested first. The others are then tested in groups, and each
-    rejected group is divided in half, with at most MAX_PROBES requests. Errors raised by *probe* propagate. Safe to
-    cancel.
+    the tools. Tools that are named in *reason* are tested first. The other tools are then tested in groups; a rejected
+    group is divided in half, and each half is tested. At most MAX_PROBES test requests are sent. Errors raised by
+    *probe* propagate. Safe to cancel.
     """
     finder = _Finder(probe)
     suspects = _find_named(tools, reason)

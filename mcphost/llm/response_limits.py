@@ -1,10 +1,10 @@
 """Limits on the raw bytes of a provider's response, enforced before they are parsed.
 
-This module runs in the worker process. litellm and the providers' own libraries create about ten Python objects
-for each JSON object in an event, which takes 20 microseconds per object; their event stream decoders take a
-third of a microsecond for each empty line. A hostile response must therefore be stopped before it reaches these
-libraries. All of them read through `httpx.Response.aiter_bytes`, which `limit_responses` wraps;
-`disable_compression` requests uncompressed responses.
+This module runs in the worker process. litellm and the providers' own libraries create about ten Python objects for
+each JSON object in an event, which takes 20 microseconds per object; their event stream decoders take a third of a
+microsecond for each empty line. A hostile response must therefore be stopped before it reaches these libraries. All
+these libraries read through `httpx.Response.aiter_bytes`, which `limit_responses` wraps; `disable_compression` requests
+uncompressed responses.
 """
 
 import zlib
@@ -104,7 +104,7 @@ class LineMeter:
 class EventLineBuffer:
     """Buffer that releases only complete lines of an event stream, and limits the number of lines in each event.
 
-    It is needed because event stream decoders copy an incomplete line each time another piece of it arrives.
+    Without the buffer, event stream decoders would copy an incomplete line each time another piece of it arrives.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Separation of the tool calls in a streamed answer if several of them have the same index.
 
 In the Chat Completions format, all pieces of a call have the call's index. However, some servers send several complete
-calls, all with index 0. If an Ollama server sends one call at a time, litellm gives index 0 to all of them, and an id
-only to those that have arguments. This module runs in the worker process.
+calls, all with index 0. If an Ollama server sends its calls one at a time, litellm gives index 0 to all these calls,
+and an id only to calls that have arguments. This module runs in the worker process.
 """
 
 from collections.abc import Iterable, Iterator

@@ -321,8 +321,8 @@ class _SchemaRewriter:
     def _rewrite_values(self, values: list[Any], about: str) -> Json:
         """Return a schema for a value that must be one of *values*.
 
-        The values are listed in `enum` or, if the dialect does not allow that, in the description *about*. If they
-        cannot be listed there either, the schema contains only their type, or is `{}` if they are arrays or have
+        The values are listed in `enum` or, if the dialect does not allow that, in the description *about*. If the
+        description cannot list them either, the schema contains only their type, or is `{}` if they are arrays or have
         different types.
         """
         kinds = dict.fromkeys(_value_type(value) for value in values)
@@ -453,8 +453,8 @@ class _SchemaRewriter:
 def _describe_omitted(properties: Json, members: Json) -> str:
     """Return a sentence for the model that lists the properties omitted from an object's schema.
 
-    *properties* are the omitted properties, and *members* are the members of the object's original schema. If there are
-    many properties, only some are listed, followed by the number of the others.
+    *properties* are the omitted properties, and *members* are the members of the object's original schema. If many
+    properties were omitted, only some are listed, followed by the number of the others.
     """
     required, told, length = _names(members), list[str](), 0
     for name, value in properties.items():

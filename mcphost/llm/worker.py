@@ -1,8 +1,8 @@
 """Worker process that reads commands, calls litellm and writes events.
 
-Only this module and `litellm_patches`, which no other module imports, import litellm. Start it as
-`python -P -m mcphost.llm.worker` with pipes as file descriptors 0 and 1. Both are duplicated and replaced before
-litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
+Only this module and `litellm_patches`, which no other module imports, import litellm. Start it as `python -P -m
+mcphost.llm.worker` with pipes as file descriptors 0 and 1. Before litellm is imported, both descriptors are duplicated
+and then redirected, because litellm prints to standard output. When the input pipe is closed, the process exits
 immediately, even during the import, so that it never outlives the host.
 
 Pitfalls, observed with litellm 1.105:
@@ -337,9 +337,9 @@ class LiteLlmWorker:
     ) -> bool:
         """Return whether the stream ended without a finish reason, which means that the answer was cut off.
 
-        Returns False if that cannot be determined. *source* is the provider's own stream, which the caller must take
-        from *stream* before *stream* ends, because litellm 1.110 removes it then. *summary* shows whether the answer
-        has any content.
+        Returns False if that cannot be determined. *source* is the provider's own stream. The caller must take it from
+        *stream* before *stream* ends, because litellm 1.110 removes it from *stream* at the end. *summary* shows
+        whether the answer has any content.
         """
         gave_reason = getattr(source, FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:

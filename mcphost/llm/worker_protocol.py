@@ -317,8 +317,8 @@ def best_message(chain: list[BaseException]) -> str:
     """Return the most informative message in a chain of exceptions.
 
     If a server sent an error as plain text during an answer, the result is that text, which the openai library omits
-    from its message. Otherwise, it is the first message in *chain*, except that of litellm's MidStreamFallbackError,
-    which hides the provider's message.
+    from its message. In all other cases, the result is the first message in *chain*. litellm's MidStreamFallbackError
+    is skipped, because its message hides the provider's.
     """
     for link in chain:
         if _is_streamed(link) and isinstance(body := getattr(link, "body", None), str) and body:

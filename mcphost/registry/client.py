@@ -1,7 +1,7 @@
 """Clients for MCP registries: one for the HTTP API, and one for JSON files.
 
-The HTTP client supports `/v0.1/servers` and `/v0/servers`. It caches responses on disk, which avoids repeated
-requests and makes registries usable offline.
+The HTTP client supports `/v0.1/servers` and `/v0/servers`. Responses are cached on disk, which avoids repeated
+requests, and allows searches without a network connection.
 """
 
 import hashlib
@@ -233,8 +233,8 @@ class HttpRegistry:
     async def _search_pages(self, text: str, limit: int, updated_since: str) -> RegistryAnswer:
         """Search for each word of *text* with the API, one page after another, and merge the matches.
 
-        The API's `search` finds only text within a server's name, so a single search would miss a server that has some
-        of the words in its name and the others in its description.
+        The API's `search` finds only text within a server's name. A single search for all words would therefore miss a
+        server whose name contains only some of them, even if its description contains the others.
         """
         words = _find_search_words(text)
         size = min(limit, _PAGE_SIZE) if len(words) == 1 else _PAGE_SIZE

@@ -60,8 +60,8 @@ def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
 async def fetch_guide(urls: Sequence[str]) -> InstallGuide:
     """Download the first installation guide that exists.
 
-    Each URL is tried for at most GUIDE_TIMEOUT seconds. Raises RegistryError if there is no guide, if it cannot be
-    read, or if it is larger than MAX_GUIDE_BYTES.
+    Each URL is tried for at most GUIDE_TIMEOUT seconds. Raises RegistryError if there is no guide, or if the guide
+    cannot be read or is larger than MAX_GUIDE_BYTES.
     """
     for url in urls:
         if (text := await _download(url)) is not None:

@@ -91,7 +91,8 @@ class PlannedEntry(Struct, frozen=True, kw_only=True):
     def published(self) -> dict[str, dict[str, str]]:
         """The publisher's values that look like secrets, keyed by section and name, such as "env" and "API_URL".
 
-        They are recorded with the entry; otherwise, mcphost would later hide them as secrets of the user.
+        These values are recorded with the mcp.json entry, because mcphost would otherwise hide them later as secrets of
+        the user.
         """
         found: dict[str, dict[str, str]] = {}
         for value in self.values:
@@ -182,7 +183,7 @@ def _leave_host_paths_to_user(package: RegistryPackage, inputs: tuple[PlanInput,
     """Remove the defaults of inputs that determine which folders of this machine a container can access.
 
     Returns all inputs. A default that is the name of a volume is kept, because a volume is not a folder of this
-    machine. Raises RegistryError if the entry itself names such a folder, even as one of several choices.
+    machine. Raises RegistryError if the entry itself names a folder of this machine, even as one of several choices.
     """
     marks = ValueSource(inputs, {one.name: (mark_input(one.name),) for one in inputs}, show_missing=False)
     words = argument_words(package.runtime_arguments, marks, check_flag_name)

@@ -57,8 +57,8 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 def input_name(one: RegistryInput, number: int) -> str:
     """Return the name of an input, which the user types in `--set NAME=VALUE`.
 
-    This is the name of the variable, header or flag. If there is none, it is the value's hint or, without a hint, a
-    name made from *number*, the position of the argument.
+    An input has the name of its variable, header or flag. The input of an argument without a name is called after the
+    value's hint or, without a hint, after *number*, the position of the argument.
     """
     name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
     return sanitize_line(name, 100).replace("=", "-")
@@ -67,7 +67,7 @@ def input_name(one: RegistryInput, number: int) -> str:
 def is_bare_flag(one: RegistryInput) -> bool:
     """Return whether an argument is a named flag without a value, such as `--verbose`.
 
-    Such flags are always passed.
+    Flags without a value are always passed, without asking the user.
     """
     asks = one.default is not None or one.is_required or one.is_secret or one.format != "string"
     asks = asks or bool(one.choices or one.description or one.placeholder)
@@ -126,7 +126,7 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
     """Merge inputs that have the same name.
 
     A merged input is secret or required if any of the original inputs is. It has no default if it is secret, or if only
-    the user may decide the value of one of them.
+    the user may decide the value of one of the original inputs.
     """
     merged: dict[str, PlanInput] = {}
     for one in inputs:
@@ -165,7 +165,8 @@ def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
 def _check_variable(one: RegistryInput, value: str) -> None:
     """Raise RegistryError if an entry sets an environment variable that only the user may set.
 
-    *value* is the value in the entry. It is allowed only if it consists of a single variable that the user enters.
+    *value* is the value in the entry. Any value is rejected unless it consists of a single variable that the user
+    enters.
     """
     risk = classify_variable(one.name)
     match = _TEMPLATE.fullmatch(value)

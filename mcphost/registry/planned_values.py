@@ -22,7 +22,7 @@ _PART_LENGTH = 10
 class ValuePart(Struct, frozen=True):
     """A part of a value.
 
-    - `is_typed`: whether the user enters the text; otherwise, it is the publisher's.
+    - `is_typed`: True if the user enters the text, False if it is the publisher's text.
     - `is_secret`: whether the publisher declares the part secret.
     """
 
