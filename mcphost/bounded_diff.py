@@ -56,8 +56,9 @@ class _OutOfSteps(Exception):
 class _BoundedMatcher(SequenceMatcher[str]):
     """Subclass of difflib's SequenceMatcher that gives up after comparing too many pairs of lines.
 
-    difflib finds the longest match, then searches before and after it in the same way. If a line occurs many times,
-    each search may match only one occurrence, so the same pairs of lines are compared again and again.
+    difflib finds the longest match, then searches the lines before and after this match in the same way. If a line
+    occurs many times, each search may match only one occurrence, so the same pairs of lines are compared again and
+    again.
     """
 
     b2j: dict[str, list[int]]

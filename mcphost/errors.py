@@ -44,7 +44,7 @@ _WIDE_ENDINGS = ("。", "！", "？", "：", "；")
 def describe_stderr_tail(lines: Iterable[str]) -> str:
     """Return the last lines of error output as text to append to a message: "; it last said: …".
 
-    The lines are sanitized. Returns "" if all of them are blank.
+    The lines are sanitized. Returns "" if all lines are blank.
     """
     from mcphost.redact import redact  # imported with the first error, not with the first frame
 
@@ -238,7 +238,7 @@ class UnsupportedCapability(ServerError):
 class TooManyInputRounds(ServerError):
     """Raised if a server requested input too many times during one request.
 
-    This can happen in protocol revision 2026-07-28 and later.
+    Only servers with protocol revision 2026-07-28 or later can request input in this way.
     """
 
     kind = "too_many_rounds"

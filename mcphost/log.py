@@ -78,8 +78,8 @@ def _open_log(path: Path) -> int:
 def to_mcphost_error(error: Exception, logger: logging.Logger, what: str) -> McpHostError:
     """Return the first McpHostError in *error*, which may be an exception group.
 
-    If there is none, *error* is a bug. It is logged to *logger* with the message *what*, and the returned error
-    says that mcphost crashed.
+    If *error* contains no McpHostError, it is a bug: *error* is logged to *logger* with the message *what*, and the
+    returned error says that mcphost crashed.
     """
     inner = unwrap_error(error)
     if isinstance(inner, McpHostError):

@@ -49,8 +49,8 @@ def is_long_text_too_complex(source: str) -> bool:
 def _count_quoted_lines(lines: list[str]) -> int:
     """Return the sum of the nesting depths of all lines in block quotes, which predicts the time to parse them.
 
-    Every line counts with the greatest depth in its paragraph, even if it has no `>`: such a line can continue the
-    innermost quote, so the parser tries all enclosing quotes for it.
+    Every line counts with the greatest depth in its paragraph, even if the line has no `>`: a line without `>` can
+    continue the innermost quote, so the parser tries all enclosing quotes for it.
     """
     count = deepest = length = 0
     for line in lines:

@@ -331,9 +331,9 @@ def redact(text: str) -> str:
 def redact_identifier(name: str) -> str:
     """Remove the user's strong secrets (see `is_strong`) from a name that is written to the audit log.
 
-    Nothing else is removed, even if it looks like a secret or equals a token from a server: otherwise, a server could
-    hide a name by issuing it as a token. If a secret was removed, the digest of the name is appended (see
-    `identifier_digest`), so that the name can still be identified.
+    Nothing else is removed, even if it looks like a secret or equals a token from a server. If tokens were removed, a
+    server could hide a name in the audit log by issuing the name as a token. If a secret was removed, the digest of the
+    name is appended (see `identifier_digest`), so that the name can still be identified.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
@@ -477,8 +477,8 @@ def _redact_ambiguous_flag(match: re.Match[str]) -> str:
 def _looks_like_key(value: str, *, is_pat: bool) -> bool:
     """Return whether the value of an option such as `--key` looks like a secret, and not like a name.
 
-    The word after such an option may be the name of a package to run, and such names must stay readable. *is_pat* means
-    that the option is for a personal access token.
+    The word after `--key` may also be the name of a package to run, and package names must stay readable. *is_pat*
+    means that the option is for a personal access token.
     """
     if _NO_KEY.search(value.rstrip("=")):
         return False

@@ -1,8 +1,8 @@
 """Sanitization of untrusted text: control, bidirectional and hidden characters become visible marks.
 
-All output (terminal, log view, dialogs) passes through `sanitize`. It is based on character properties, not on a list
-of known attacks: each character that can move the cursor, or reorder, hide or fake text, is replaced with a mark that
-can be seen and copied.
+All output (terminal, log view, dialogs) passes through `sanitize`, which is based on character properties instead of a
+list of known attacks: each character that can move the cursor, or reorder, hide or fake text, is replaced with a mark
+that can be seen and copied.
 """
 
 import re
@@ -166,8 +166,8 @@ _LITERAL_MARK = re.compile("[\u2400-\u2421\u23ce]|\u2039(?=U\\+[0-9A-F])")
 def mark_literal_marks(text: str) -> str:
     """Replace `⏎`, and characters that look like the marks of this module, with their codes.
 
-    Use this before `sanitize`: in its result, each mark then stands for another character, such as `␛` for an escape
-    character, and never for a mark that was already in *text*.
+    Use this before `sanitize`. Each mark in the result of `sanitize` then stands for a character that was replaced,
+    such as `␛` for an escape character, and never for a mark that was already in *text*.
     """
     return text if text.isascii() else _LITERAL_MARK.sub(lambda match: _code_mark(match.group()), text)
 
@@ -244,7 +244,7 @@ def _make_mark(char: str, match: re.Match[str]) -> str:
 def _is_valid_joiner(match: re.Match[str]) -> bool:
     """Return whether a matched joiner is used correctly.
 
-    It must be between letters of a script that uses joiners, or in an emoji sequence.
+    A correct joiner is between letters of a script that uses joiners, or in an emoji sequence.
     """
     text, at = match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
@@ -264,7 +264,7 @@ def _can_touch_joiner(char: str) -> bool:
 def _is_valid_selector(match: re.Match[str]) -> bool:
     """Return whether a matched variation selector (VS15, VS16) is used correctly.
 
-    It must follow a symbol that has an emoji form, or be part of a keycap sequence.
+    A correct selector follows a symbol that has an emoji form, or is part of a keycap sequence.
     """
     text, at = match.string, match.start()
     before = text[at - 1 : at]

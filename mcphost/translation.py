@@ -5,8 +5,8 @@ displayed. Named fields are filled in afterwards: `_("{calls} calls of {server}"
 Output for programs, text for models, the audit log and exports are never translated.
 
 Sentences from the layers below the user interface, such as error messages, are also read by programs and models, so
-they stay English there. The screen and the commands translate each whole sentence with `translate_sentence`. This
-includes errors of the commands themselves, because `--json` reports them in English.
+these layers produce them in English. The screen and the commands translate each whole sentence with
+`translate_sentence`. The commands' own errors are translated in the same way, because `--json` reports them in English.
 """
 
 import re

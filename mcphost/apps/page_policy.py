@@ -9,9 +9,9 @@ SANDBOX = "allow-scripts"
 def build_page_policy(origins: PageOrigins, parent: str) -> str:
     """Return the Content-Security-Policy of the page's own document.
 
-    The page may load content only from the origins that the server declared. `'self'` is not one of them, because it
-    would mean mcphost's own HTTP server. *parent* is the origin of the document around the page; no other document may
-    show the page in a frame.
+    The page may load content only from the origins that the server declared. The policy does not contain `'self'`,
+    which would allow mcphost's own HTTP server. *parent* is the origin of the document around the page; no other
+    document may show the page in a frame.
     """
     resource = " ".join(("", *origins.resource))
     directives = (

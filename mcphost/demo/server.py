@@ -1,7 +1,8 @@
 """The demo MCP server (`python -m mcphost.demo.server`), which supports every protocol revision over stdio.
 
-It deliberately shares no code with mcphost's client, so that server and client cannot share a bug: the server reads and
-writes its own JSON. Apart from its tools, it imports only the standard library, so it starts in less than 100 ms.
+It deliberately shares no code with mcphost's client, so that server and client cannot share a bug; even its JSON
+messages are read and written by its own code. Apart from its tools, it imports only the standard library, so it starts
+in less than 100 ms.
 """
 
 import contextlib

@@ -33,7 +33,7 @@ class DiagnosisStep(Struct, frozen=True):
 def make_step(name: str, status: StepStatus, detail: str, hint: str = "") -> DiagnosisStep:
     """Return a diagnosis step; *detail* and *hint* are sanitized and shortened.
 
-    This is necessary because they may quote a server.
+    Both may quote a server, so they are untrusted.
     """
     return DiagnosisStep(name, status, _clean(detail), _clean(hint))
 

@@ -23,8 +23,9 @@ _log = logging.getLogger(__name__)
 async def check_well_known(server: ServerConfig) -> DiagnosisStep:
     """Request the server's metadata from its well-known URLs and return the step "well-known".
 
-    If the metadata is missing or cannot be read, the result is only a warning: the sign-in then follows protocol
-    revision 2025-03-26, which did not require metadata. Redirects to other origins are not followed. Can be cancelled.
+    If the metadata is missing or cannot be read, the result is only a warning: without metadata, the sign-in follows
+    protocol revision 2025-03-26, which did not require it. Redirects to other origins are not followed. Can be
+    cancelled.
     """
     found: list[str] = []
     try:

@@ -162,7 +162,7 @@ def account_state(account: "Account") -> str:
 def stored_account_json(stored: "StoredAccount", *, is_locked: bool = False) -> dict[str, Any]:
     """Return a stored account as JSON, including the configured servers that use it.
 
-    *is_locked* means that the file with the account's tokens is locked. The account's state is then "locked",
+    If *is_locked* is true, the file with the account's tokens is locked. The JSON then contains the state "locked",
     unless the account has expired.
     """
     document = account_json(stored.account)

@@ -28,7 +28,7 @@ class OversizedLine:
 class InputLines:
     """Asynchronous iterator over input lines without their line feeds; the last line may lack a line feed.
 
-    A thread reads the input, because event loops cannot watch regular files. It is a daemon thread, because a
+    The input is read on a thread, because event loops cannot watch regular files. The thread is a daemon, because a
     thread that is blocked while reading from a terminal cannot be stopped.
     """
 

@@ -222,7 +222,8 @@ class PipeFrontend(Frontend):
     def answer(self, name: str, answer: Any) -> None:
         """Answer the open question called *name*.
 
-        Raises UsageError if there is no such open question, or if *answer* is invalid; the question then stays open.
+        Raises UsageError if no open question has this name, or if *answer* is invalid. After an invalid answer, the
+        question stays open.
         """
         waiting = self._get_question(name)
         waiting.answer = parse_answer(waiting.question, answer)

@@ -266,9 +266,9 @@ async def _enforce_schema(
 ) -> tuple[TurnResult, Any]:
     """Validate the answer against the schema; return the turn's result and the parsed answer.
 
-    If the answer does not match, the model is asked once more in a second turn. The returned result is then that of the
-    second turn, with the number of declined calls in both turns. If the second answer does not match either, or if an
-    answer cannot be validated, the result contains an error and the parsed answer is None.
+    If the answer does not match, the model is asked once more in a second turn. In this case, the result of the second
+    turn is returned, with the number of declined calls in both turns. If the second answer does not match either, or if
+    an answer cannot be validated, the result contains an error and the parsed answer is None.
     """
     try:
         check = None

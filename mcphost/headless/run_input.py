@@ -62,7 +62,7 @@ def read_stdin(*, is_named: bool) -> bytes:
 async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Part, ...]:
     """Return attachments for the files, folders and line ranges in *names*, and for *stdin* unless it is empty.
 
-    Raises UsageError if one of them cannot be attached, and ModelError if the model's provider is unknown.
+    Raises UsageError if an item cannot be attached, and ModelError if the selected model's provider is unknown.
     """
     names = [name for name in names if name != STDIN]
     if len(names) > MAX_FILES:

@@ -29,8 +29,8 @@ def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
     """Raise UsageError if a rule has an unescaped slash in the name of a configured server.
 
     A rule for a server called "team/files" must be written "team%2Ffiles", because the name in a rule ends at the first
-    slash. Otherwise, the rule would apply to a server called "team". *texts* are the rules, and *names* the names of
-    the configured servers.
+    slash. With an unescaped slash, the rule would apply to a server called "team". *texts* are the rules, and *names*
+    the names of the configured servers.
     """
     known = frozenset(names)
     for text in texts:
@@ -84,8 +84,8 @@ def print_rules_without_tool(host: Host, print_message: Callable[..., None]) -> 
 def print_quarantined_tools(host: Host, print_message: Callable[..., None], *, yes: bool) -> bool:
     """Print the quarantined tools that the rules would allow or, if *yes* is set, all quarantined tools.
 
-    The message explains that the model cannot use these tools until the user reviews them. Returns whether at least one
-    of them is named in full by an `--allow` rule, not only covered by a pattern.
+    The message explains that the model cannot use these tools until the user reviews them. Returns whether an `--allow`
+    rule names at least one of these tools in full, instead of covering it with a pattern.
     """
     allowed = host.config.allow_rules
     rules = (*allowed, *host.config.pass_rules)

@@ -69,7 +69,8 @@ def _jpeg_size(body: bytes) -> tuple[int, int]:
 def has_one_scan(body: bytes) -> bool:
     """Return whether a JPEG file stores all its components in a single sequential scan (ITU T.81, B.2).
 
-    Only such a file is decoded row by row. To decode any other JPEG file, all its coefficients are held in memory.
+    Only a file with one scan is decoded row by row. To decode any other JPEG file, all its coefficients are held in
+    memory.
     """
     at, components = 2, 0
     while at + 10 <= len(body) and body[at] == 0xFF:

@@ -53,8 +53,8 @@ class _WorkerResponse(Struct, frozen=True):
 class SchemaValidator(SandboxProcess):
     """Validator that runs in its own worker process and validates one value at a time.
 
-    *timeout* is the time limit for one validation in seconds. It must be less than two seconds, because the
-    worker ends itself after that time. After `close`, the next validation starts a new process.
+    *timeout* is the time limit for one validation in seconds. *timeout* must be less than two seconds, because the
+    worker ends itself after two seconds. After `close`, the next validation starts a new process.
     """
 
     def __init__(self, timeout: float = VALIDATION_TIMEOUT) -> None:
@@ -64,7 +64,7 @@ class SchemaValidator(SandboxProcess):
     async def validate(self, schema: Raw | bytes, value: Any) -> ValidationResult:
         """Validate *value* (plain data, or JSON as Raw) against *schema*.
 
-        This takes at most one second, plus up to two seconds if other validations are queued, plus the time to start
+        Returns after at most one second, plus up to two seconds if other validations are queued, plus the time to start
         the worker. A schema that took too long twice is not tried again. Never raises an error; safe to cancel.
         """
         problem = find_schema_problem(schema)
