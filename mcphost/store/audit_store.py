@@ -52,7 +52,7 @@ class AuditCheckpoint:
         self._path = path
 
     def read(self) -> AuditPosition | None:
-        """Return the stored position, or None if the file is missing or invalid. Raises OSError."""
+        """Return the stored position, or None if the file is missing or invalid. Raises OSError if reading fails."""
         if self._path is None:
             return None
         try:
@@ -65,7 +65,7 @@ class AuditCheckpoint:
             os.close(file)
 
     def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
-        """Store *position*. Raises OSError.
+        """Store *position*. Raises OSError if the file cannot be written.
 
         If the file contains a later position, nothing is stored unless *allow_backward* is True.
         """

@@ -151,7 +151,7 @@ _LIST_TYPES = (TEXT, TEXT, TEXT, INTEGER, NUMBER, NUMBER, INTEGER, INTEGER)
 
 
 def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
-    """Return the ids of the most recently used conversations in the database *file*, newest first.
+    """Return the ids of the most recently used conversations in the database *file*, newest first, at most *limit*.
 
     The file is neither created nor changed. Blocks the calling thread. Raises StoreError.
     """
@@ -193,8 +193,11 @@ class ConversationStore:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
         *after* is the number of the message that the new one follows (0 for none), even if another process has added
-        other messages after it. If *after* is None, the new message follows the last message of the current branch.
-        Returns the number of the new message. A message from the model also deletes the draft of the conversation.
+        other messages after it. If *after* is None, the new message follows the last message of the current branch. In
+        both cases, the current branch then ends with the new message. Returns the number of the new message. A message
+        from the model also deletes the draft.
+
+        *title* is the title of a new conversation, and *model* is stored as the conversation's latest model.
         """
         body = encode(message)
 

@@ -206,7 +206,7 @@ def parse_time(text: str, now: float) -> float | None:
     """Parse a date, "today", "yesterday" or an age such as 7d; return the time in seconds since 1970.
 
     Dates are in the local time zone; 2026, 2026-01 and 2026-01-31 are allowed. Units of ages are h, d, w, m and y.
-    Returns None for any other text.
+    *now* is the current time in seconds since 1970. Returns None for any other text.
     """
     text = text.strip().lower()
     try:
@@ -393,7 +393,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
 def _find_newest(db: sqlite3.Connection, query: SearchQuery, limit: int, now: float) -> list[int]:
     """Return the ids of the newest documents that match *query*, newest first, at most *limit*.
 
-    Documents whose time is in the future, because the clock was wrong, come after all others.
+    Documents whose time is in the future (later than *now*), because the clock was wrong, come after all others.
     """
     matches, (words, first, last) = _select_matches(query)
     first_future = search_index.first_id_in_future(now)
@@ -538,7 +538,8 @@ def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[Marked
 def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompts:
     """Return the newest messages from the user that match *text*, or simply the newest if *text* is empty.
 
-    The last word of *text* may be incomplete. At most MAX_READ messages are read, regardless of the size of the store.
+    The last word of *text* may be incomplete, and *now* is the current time in seconds since 1970. At most MAX_READ
+    messages are read, regardless of the size of the store.
     """
     if not has_index(db):
         return EarlierPrompts(notes=(search_index.NO_FULL_TEXT,))

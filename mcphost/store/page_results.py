@@ -84,7 +84,10 @@ class PageResultStore:
 
 
 def add_page_result(db: sqlite3.Connection, conversation_id: str, use_id: str, body: bytes, at: float) -> None:
-    """Store an encoded call, and delete the oldest calls that exceed the limits; see `PageResultStore.add`."""
+    """Store the encoded call *body*, and delete the conversation's oldest calls if they exceed a limit.
+
+    See `PageResultStore.add` for the other parameters. A call that exceeds the size limit is not stored.
+    """
     if len(body) <= MAX_BYTES and db.execute(_ADD, (conversation_id, use_id, at, body)).rowcount:
         db.execute(_DELETE_OLDEST, (conversation_id, MAX_CALLS, MAX_TOTAL_BYTES))
 

@@ -121,5 +121,5 @@ def _follows(links: list[MessageLink], number: int, after: int) -> bool:
 
 
 def copy_recorded_results(db: sqlite3.Connection, source: str, target: str) -> None:
-    """Copy the index of a conversation to *target*, a copy of the conversation."""
+    """Copy the index entries of the conversation *source* to *target*, a copy of this conversation."""
     db.execute(_COPY, (source, target))

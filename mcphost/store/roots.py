@@ -97,9 +97,9 @@ class FolderAnswerStore:
         self._database = database
 
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
-        """Store the same decision for each of these folders, replacing earlier decisions.
+        """Store the decision whether these folders are shared with a server, replacing earlier decisions.
 
-        *digest* is the digest of the server's configuration.
+        *paths* are the folders, and *digest* is the digest of the server's configuration.
         """
         now = time.time()
         # "r", because ids of grants are hexadecimal, so that no prefix matches both a grant and an answer.
@@ -113,7 +113,10 @@ class FolderAnswerStore:
         )
 
     async def find_for_server(self, server: str, digest: str) -> dict[str, FolderAnswer]:
-        """Return the decisions for the server with exactly this digest, keyed by folder path."""
+        """Return the decisions for a server, keyed by folder path.
+
+        Decisions that were made for another digest of the server's configuration are left out.
+        """
         answers = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, MAX_ROWS))
         return {answer.path: answer for answer in answers}
 

@@ -368,9 +368,9 @@ def _copy_rows(
 
 
 def _copy_calls(db: sqlite3.Connection, calls: list[tuple[Value, ...]], target: str) -> None:
-    """Copy the calls that the user made without the model.
+    """Copy the user's manual calls to the conversation *target*.
 
-    Each call is placed after the last copied message that precedes it.
+    In the copy, each call follows the last copied message that preceded the call.
     """
     add = (
         "INSERT INTO manual_calls (conversation, after, body) SELECT ?1, coalesce(max(seq), 0), ?3 FROM messages"
@@ -382,7 +382,7 @@ def _copy_calls(db: sqlite3.Connection, calls: list[tuple[Value, ...]], target: 
 
 
 def _copy_pages(db: sqlite3.Connection, pages: Iterator[tuple[Value, ...]], target: str) -> None:
-    """Copy the calls to tools that have an interactive page; *pages* yields the newest first."""
+    """Copy the calls to tools with an interactive page to the conversation *target*; *pages* yields newest first."""
     total = 0
     for values in pages:
         match values:

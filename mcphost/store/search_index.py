@@ -229,9 +229,9 @@ def _free_id(db: sqlite3.Connection, at: float) -> int:
 
 @contextmanager
 def undo_failed_indexing(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
-    """Return a context manager for a block that updates the index; if this fails, only the update is undone.
+    """Return a context manager for a block that updates the index; if the block fails, only the index is restored.
 
-    The message or title stays stored, and the conversation is marked for indexing in the background.
+    The indexed message or title stays stored, and its conversation is marked for indexing in the background.
     """
     db.execute("SAVEPOINT indexing")
     try:
