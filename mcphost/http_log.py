@@ -133,7 +133,7 @@ class LoggedExchange:
         self._on_changed = on_changed
 
     def on_response(self, status: int, headers: Iterable[tuple[str, str]], *, resent: bool) -> None:
-        """Log the status and the headers of the response."""
+        """Log the status and the headers of the response; *resent* means that the request was sent twice."""
         self.status, self.resent = status, resent
         self.head_seconds = time.monotonic() - self._started
         self.response_headers = self._limit_headers(headers)
@@ -146,7 +146,7 @@ class LoggedExchange:
         self.response_size += size
 
     def end(self, outcome: Outcome, error: str = "") -> None:
-        """Log the end of the exchange; only the first call has an effect."""
+        """Log the end of the exchange, and the reason if *outcome* is "failed"; only the first call has an effect."""
         if self.outcome == "open":
             self.outcome, self.error = outcome, _show_error(self.mask.mask_text(error))
             self.seconds = time.monotonic() - self._started
@@ -234,7 +234,7 @@ class LoggedOAuthRequest(LoggedExchange):
     def set_request(self, purpose: str, parameters: Iterable[str], size: int, *, is_form: bool) -> None:
         """Set the purpose of the request, the names of its parameters, and the size of its body in bytes.
 
-        The logged body contains a placeholder instead of each value.
+        The logged body contains a placeholder instead of each value; it is a form if *is_form* is true, otherwise JSON.
         """
         self.sign_in, self.request_size = purpose[:_MAX_NAME], size
         self.parameters = _limit_names(parameters)
@@ -297,7 +297,7 @@ def _shorten(value: str) -> str:
 
 
 def _mask_credentials(name: str, value: str) -> str:
-    """Return the value of a header as kept in memory: masked if the header's name shows that it is a credential."""
+    """Return the value of a header to keep in the log, masked if the header's name shows that it is a credential."""
     if name in _CREDENTIAL_HEADERS:
         scheme, space, _rest = value.partition(" ")
         return f"{scheme} {PLACEHOLDER}" if space and scheme.lower() in _SCHEMES else PLACEHOLDER

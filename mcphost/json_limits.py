@@ -45,7 +45,7 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 def check_message(raw: bytes) -> Generator[None]:
     """Check that a JSON message does not have too many values for its size. Raises JsonLimitExceeded.
 
-    The generator yields every few milliseconds to let other tasks run.
+    The check is a generator that must be run to its end; it yields every few milliseconds to let other tasks run.
     """
     return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
@@ -53,7 +53,7 @@ def check_message(raw: bytes) -> Generator[None]:
 def check_value_count(raw: bytes, limit: int) -> Generator[None]:
     """Check that JSON has at most *limit* values. Raises JsonLimitExceeded.
 
-    The generator yields every few milliseconds to let other tasks run.
+    The check is a generator that must be run to its end; it yields every few milliseconds to let other tasks run.
     """
     return _check_limits(raw, limit, 0)
 
@@ -133,9 +133,9 @@ def find_item_end(raw: bytes, items: int) -> Generator[None, None, int]:
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """Check the number and nesting of values in JSON, yielding after each chunk. Raises JsonLimitExceeded.
+    """Check that JSON has at most *max_values* values and *max_depth* levels of nesting, yielding after each chunk.
 
-    If *max_depth* is 0, any depth is allowed.
+    If *max_depth* is 0, any depth is allowed. Raises JsonLimitExceeded.
     """
     many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
     deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth

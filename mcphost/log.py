@@ -62,10 +62,10 @@ def configure_logging(level: str = "info") -> Path | None:
 
 
 def _open_log(path: Path) -> int:
-    """Open or create a log file for appending, and return its descriptor. Raises OSError.
+    """Open or create a log file for appending, and return its descriptor.
 
-    A symbolic link is not followed: an attacker could use one to append log lines to another file. A FIFO causes an
-    error instead of blocking.
+    Raises OSError if the file cannot be opened or is not a regular file. A symbolic link is not followed, because an
+    attacker could use one to append log lines to another file.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)

@@ -124,7 +124,7 @@ class MessageLog:
     def add_exchange(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> LoggedExchange:
         """Log an HTTP request that is about to be sent; the caller later adds the response to the returned entry.
 
-        The oldest exchanges are dropped if their number or total size exceeds a limit.
+        *verb* is the HTTP method. The oldest exchanges are dropped if their number or total size exceeds a limit.
         """
         exchange = LoggedExchange(self._count + 1, verb, url, headers, body, self._on_exchange_changed, self._mask)
         self._keep_exchange(exchange)

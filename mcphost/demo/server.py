@@ -156,7 +156,7 @@ class DemoServer:
         return False
 
     def _handle_request(self, method: str, params: dict[str, Any], is_stateless: bool) -> dict[str, Any]:
-        """Return the result of a request other than a tool call. Raises JsonRpcError."""
+        """Return the result of a request other than a tool call. Raises JsonRpcError if the request is invalid."""
         match method:
             case "initialize" if not is_stateless:
                 return self._initialize(params)

@@ -214,8 +214,8 @@ async def run_turn(
 
     The caller must have entered the host's context, but not started the host. Without *yes*, a server is started only
     if a call to at least one of its tools may be allowed. *sent* contains files and the schema for the answer. If the
-    answer does not match the schema, the model is asked once more; if that fails too, the exit code is 7. On a
-    terminal, *answer_printer* shows the answer, and *status* shows what the run is waiting for.
+    answer does not match the schema, the model is asked once more; if the second answer does not match either, the exit
+    code is 7. On a terminal, *answer_printer* shows the answer, and *status* shows what the run is waiting for.
 
     Raises ConfigError if no model is selected or a project's lock file cannot be used, and ConsentDenied if a server is
     not approved. Raises UsageError if a file in *sent* cannot be attached, and ModelError if the model's provider is

@@ -342,7 +342,7 @@ async def _identify_with_key(url: str, key: str) -> LocalModelServer | None:
 
 
 async def _identify_openai_compatible(client: JsonClient, url: str) -> LocalModelServer | None:
-    """Identify a server that lists its models in OpenAI's format; return None if it sends no such list."""
+    """Identify a server that lists its models in OpenAI's format; return None if the server sends no such list."""
     return _parse_openai_list(url, (await client.request("GET", f"{url}/v1/models")).body)
 
 

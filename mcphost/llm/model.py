@@ -199,7 +199,10 @@ class ChatModel(Protocol):
         ...
 
     async def prepare(self) -> None:
-        """Prepare for the first request, for example by importing libraries. Raises ModelError; safe to cancel."""
+        """Prepare for the first request, for example by importing libraries. Safe to cancel.
+
+        Raises ModelError if the model cannot be used, for example because its API key is missing.
+        """
         ...
 
     async def load_facts(self) -> None:

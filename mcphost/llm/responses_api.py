@@ -209,7 +209,8 @@ class ResponsesStream:
     def _read_end(self, response: Any, *, is_complete: bool) -> None:
         """Store the finish reason and the token counts of the response in the summary.
 
-        *is_complete* is False if the answer was cut off, either by a limit on its length or by a content filter.
+        *is_complete* is False if the provider cut the answer off, either at its length limit or because of a content
+        filter.
         """
         if is_complete:
             self._summary.reason = "tool_calls" if self._calls else "content_filter" if self.is_refused else "stop"

@@ -160,7 +160,8 @@ class WorkerProcess:
     async def ensure_ready(self) -> str:
         """Start the worker if needed, wait until it has imported litellm, and return litellm's version.
 
-        Raises ModelError. If the caller is cancelled, the worker continues to start and can be used later.
+        Raises ModelError if the worker exits, or is not ready within START_TIMEOUT seconds. If the caller is cancelled,
+        the worker continues to start and can be used later.
         """
         async with self._start_lock:
             if self._current_run is None or self._current_run.exit_code is not None:

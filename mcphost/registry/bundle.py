@@ -85,9 +85,9 @@ async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> Ope
 async def download(url: str, sha256: str, path: Path) -> None:
     """Download a file of at most MAX_BUNDLE_BYTES to *path* and verify it against *sha256* (hex).
 
-    Redirects to other hosts are followed, because GitHub releases use them. Every URL must be https and resolve to
-    a public address. URLs on this machine are accepted only if *url* itself is on this machine. Raises
-    RegistryError or OSError.
+    Redirects to other hosts are followed, because GitHub releases use them. Every URL must be https and resolve to a
+    public address. URLs on this machine are accepted only if *url* itself is on this machine. Raises RegistryError if
+    the download or the verification fails, and OSError if *path* cannot be written.
     """
     policy = UrlPolicy(url)
     start = url

@@ -379,7 +379,7 @@ class HttpRegistry:
     async def _request(self, url: str) -> bytes | None:
         """Return the body of a response with status 200, or None for 404.
 
-        Raises RegistryUnreachable or RegistryError.
+        Raises RegistryUnreachable if cached responses may be used instead, and RegistryError for any other status.
         """
         try:
             with anyio.fail_after(REQUEST_TIMEOUT):

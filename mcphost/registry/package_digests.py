@@ -230,8 +230,8 @@ async def ask_queries(queries: list[Query]) -> dict[Query, PackageDigest]:
 def _make_empty_folder() -> "tempfile.TemporaryDirectory[str]":
     """Return a context manager for a private folder in which no project's configuration applies.
 
-    The folder is not in the system's temporary directory, where other users could create configuration
-    files in a parent folder. Raises OSError.
+    The folder is not in the system's temporary directory, where other users could create configuration files in a
+    parent folder. Raises OSError if the folder cannot be created.
     """
     folder = tempfile.TemporaryDirectory(
         prefix="packages-", dir=paths.make_private_directory(paths.cache_dir()), ignore_cleanup_errors=True

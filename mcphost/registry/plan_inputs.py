@@ -275,7 +275,7 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
     """Return a note for each probable secret that is used in a command or URL, where others can read it.
 
-    A value is a probable secret if its name suggests one.
+    A value is probably a secret if the name of its input suggests one, such as "API_KEY".
     """
     return tuple(
         f"{one.name} looks like a secret, and others can read it in the command."
