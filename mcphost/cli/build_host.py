@@ -285,9 +285,9 @@ class ModelFactory:
         self._worker: WorkerProcess | None = None
         self._timeout = timeout
         self.secrets = create_secrets("")
-        """Storage of providers' keys: the keyring, unless the configuration names another place."""
+        """Storage of model providers' API keys: the keyring, unless the configuration selects the file."""
         self.environ: MutableMapping[str, str] = ChainMap({}, os.environ)
-        """The environment in which models find their keys; a key that the user replaces is hidden in it only."""
+        """Environment variables with the API keys; a key that the user has replaced is hidden here, but not in `os.environ`."""
 
     def create(self, config: ModelConfig) -> ChatModel:
         """Return the model for *config*; an unknown name causes an error only when the model is prepared or used."""

@@ -226,7 +226,7 @@ def _positional_values(line: _Line, config_dir: str) -> list[str]:
 def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[str]:
     """Return possible values for *action*, which is an option or a positional argument.
 
-    *line* is the partly typed command line.
+    *line* is the partly typed command line, and *config_dir* is the configuration folder, or "" for the default.
     """
     if action.choices is not None:
         return [str(choice) for choice in action.choices]

@@ -512,9 +512,9 @@ class ServerReading:
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
         """Return the error that prevents mcphost from connecting to the server *name*, or None if there is none.
 
-        *configured* is this server in the current configuration, or None if it is missing there. It is an error if the
-        server is not approved, if another file or the profile prevents its use, if its entry differs from the one in
-        the project's file, or if its environment file is unreadable.
+        *configured* is the server in the current configuration, or None if the configuration does not contain it. An
+        error is returned if the server is not approved, if another file or the profile prevents its use, if its entry
+        differs from the one in the project's file, or if its environment file is unreadable.
         """
         from mcphost.config.schema import find_config_error
 

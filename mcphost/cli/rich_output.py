@@ -37,7 +37,7 @@ _ITEM = re.compile(r"(?m)^[ \t]*+(?:(?:[-*+>]|\d{1,9}[.)])[ \t>]|#{1,6}(?:[ \t]|
 _MAX_TAIL_CHARS = 4_000
 _MIN_SHOWN_SECONDS = 2
 _NARROW_WIDTH = 20
-"""Columns of at most this width are never narrowed to make room for others."""
+"""Columns of at most this width are never narrowed to make room for other columns."""
 _THEME = Theme(
     {
         "markdown.block_quote": "dim",

@@ -31,7 +31,7 @@ class CommandSecretEntries:
         self._was_asked = False
 
     def place_of(self, name: str) -> str:
-        """Return where the secret is, or would be, stored: "keyring" or "file"."""
+        """Return where the secret *name* is, or would be, stored: "keyring" or "file"."""
         return "file" if self._store == "file" else "keyring"
 
     async def get(self, name: str) -> str | None:
@@ -39,11 +39,11 @@ class CommandSecretEntries:
         return await self._backend.get(name)
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace the secret."""
+        """Store *secret* under *name*, in place of an earlier secret with this name."""
         await self._backend.set(name, secret)
 
     async def delete(self, name: str) -> None:
-        """Remove the secret; a missing one is not an error."""
+        """Delete the secret *name*; do nothing if there is no such secret."""
         await self._backend.delete(name)
 
     async def describe(self) -> str:

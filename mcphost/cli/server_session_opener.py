@@ -120,8 +120,8 @@ class LazySessionOpener:
     ) -> AsyncGenerator[Session]:
         """Open a session with a server; see `client.session.SessionOpener`.
 
-        The `${…}` references in the server's entry are expanded only here, so that secrets are kept no longer than the
-        connection lasts.
+        The `${…}` references in the server's entry are expanded for this session only, so that secrets are kept no
+        longer than the session lasts.
         """
         async with self._load_lock:  # otherwise, ten servers starting together would use ten threads
             if not is_loaded(server):

@@ -397,10 +397,10 @@ def _print_message(message: Any) -> None:
 
 
 def _outcome_text(part: "ToolReturnPart") -> str:
-    """Return text that describes the outcome of a tool call, with the placeholders {tool} and {text}.
+    """Return text that describes the outcome of a tool call.
 
-    For a call that an old version of mcphost recorded, the text states only whether the call failed, because
-    those versions recorded nothing else.
+    The caller must replace the placeholders {tool} and {text} in the returned text. For a call that an old version of
+    mcphost recorded, the text states only whether the call failed, because those versions recorded nothing else.
     """
     return {
         "ok": _("{tool} gave: {text}"),

@@ -108,7 +108,7 @@ def _find_registry(record: "InstalledServer", server: "ServerConfig", configured
     """Return the registry that a server was installed from.
 
     Raises RegistryError if a project's file names a registry other than *configured*, the registry that the
-    user configured. The author of a project's file must not decide where new versions come from.
+    user configured. Without this check, the author of a project's file could decide where new versions come from.
     """
     from mcphost.host.servers.registry_installer import absolute_place
 

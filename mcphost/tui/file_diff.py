@@ -39,7 +39,7 @@ _END = f"[ \\t{TRAILING_SPACE_SIGN}]"
 _ENDING_SIGNS = re.compile(rf"({_END}(?<!{_END}{_END}){_END}*+)(?=\r?$)", re.MULTILINE)
 _TRAILING_BLANKS = re.compile(r"([ \t](?<![ \t][ \t])[ \t]*+)(?=\r?$)", re.MULTILINE)
 _PIECE_LENGTH = 64 * 1024
-"""Approximate number of characters whose matches are replaced at a time: each one takes memory until then."""
+"""Approximate number of characters in which matches are replaced at a time, to limit the memory for the matches."""
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
 """Maximum characters of a line to highlight. Longer lines are rarely source code and take too long."""

@@ -14,7 +14,7 @@ CHECK_SECONDS = 1.0
 QUIET_SECONDS = 2.0
 """Seconds without a key, click or paste after which a full collection may begin."""
 MAX_BUSY = 0.3
-"""Seconds of CPU time since the last check up to which the program is idle."""
+"""Maximum CPU time in seconds since the last check for the program to count as idle."""
 MIN_COLLECTIONS = 10
 """Collections of the middle generation after which a full one is worthwhile; each one follows 7,000 new objects."""
 MAX_COLLECTIONS = 100

@@ -28,7 +28,7 @@ IGNORED_FACTOR = 4
 BRIEF_HINT_SECONDS = 2.0
 """How long a hint that a key came too early stays: longer than the key is ignored, so that the hint can be read."""
 HELD_FACTOR = 2.5
-"""Multiple of GUARD_SECONDS: until then, another Enter may be a held key, which keyboards repeat after up to 0.66 s."""
+"""Multiple of GUARD_SECONDS: an Enter that follows another one sooner may be a held key; keys repeat after 0.66 s."""
 BURST_SECONDS = 0.03
 """Maximum seconds between two keys that were not typed one by one; a held key repeats about this fast."""
 TYPING_SECONDS = 2.0

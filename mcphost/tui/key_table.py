@@ -60,10 +60,10 @@ HOST_HINTS = (
     N_("See what is wrong: mcphost audit verify, or {audit}, then {audit-verify}."),
     N_("To try them again: {models-retry-tools} in /models, or: mcphost models --retry-tools"),
 )
-"""Sentences of the layers below, which name the default keys there, because they do not know the keys in use."""
+"""Sentences of lower layers, which contain the default keys there, because those layers do not know the keys in use."""
 
 KeyRow = tuple[str, str, str]
-"""A row of a key bar: the key as it is shown, its label, and its action in Textual's spelling."""
+"""A row of a key bar: the key as it is shown, its label, and the name of its action as Textual expects it."""
 
 
 class KeyTable:

@@ -111,13 +111,13 @@ LOCAL_ACTIONS: Mapping[str, str] = {
     "install-form-kind": "ctrl+o",
     "setup-select-all": "ctrl+a",
 }
-"""The default keys of each action, separated by commas; the name begins with the place where the keys are available."""
+"""The default keys of each action, separated by commas. A name begins with the screen or widget where the keys work."""
 
 FIXED_KEYS_OF_PLACES: Mapping[str, Mapping[str, str]] = {
     "viewer": {"g": N_("scrolls to the top"), "G": N_("scrolls to the end"), "q": N_("leaves the page")},
     "list": {"/": N_("starts a search")},
 }
-"""Keys of each place that settings cannot change, in addition to those that are fixed everywhere."""
+"""Keys of each screen or widget that settings cannot change, in addition to the keys that are fixed everywhere."""
 
 _PLACES = ("server-form", "install-form")
 _PLACES_WITHOUT_LIST = {"message", "conversation", "queue", "attachments", "viewer", "setup", *_PLACES}

@@ -81,12 +81,12 @@ class MessageQueue:
 
     @property
     def sources(self) -> list[str]:
-        """The names of the servers whose prompts the messages contain."""
+        """The names of the servers whose prompts the queued messages contain."""
         return [source for one in self._messages for source in one.draft.sources]
 
     @property
     def attachments(self) -> "tuple[Part, ...]":
-        """The attachments of all messages."""
+        """The attachments of all queued messages."""
         return tuple(part for one in self._messages for part in one.attachments)
 
     def describe(self) -> list[QueueRow]:

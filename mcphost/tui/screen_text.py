@@ -106,7 +106,7 @@ def _end_of_lines(text: str, characters: int, count: int) -> int:
 
 
 def find_line_end(text: str, count: int) -> int:
-    """Return the index after the first *count* lines of *text*, or its length if it has fewer lines."""
+    """Return the index after the first *count* lines of *text*, or the length of *text* if it has fewer lines."""
     at = 0
     for _line in range(count):
         at = text.find("\n", at) + 1

@@ -264,8 +264,8 @@ class ThemeChoice:
     def _set_before_start(self, name: str) -> None:
         """Set a dark theme before the first frame, without triggering Textual's watcher.
 
-        The watcher would parse all style sheets a second time. Do not call this for a light theme, which needs the
-        watcher: it also selects the colors that replace the terminal's 16 colors.
+        The watcher would parse all style sheets a second time. Do not call this for a light theme: a light theme needs
+        the watcher, which also selects the colors that replace the terminal's 16 colors.
         """
         self._app.set_reactive(type(self._app).theme, name)
         self._app.add_class(f"-theme-{name}", update=False)

@@ -32,7 +32,10 @@ class FileCompletion:
         self._is_running = False
 
     def search(self, query: str) -> None:
-        """Search for files in the background; discard a previous search that has not started yet."""
+        """Search for files in the background, and show them in the popup.
+
+        A previous search that has not started yet is discarded.
+        """
         self._wanted = query
         if not self._is_running:
             self._is_running = True

@@ -11,7 +11,7 @@ PAGE_FIELDS = 10
 _EXTRA_FIELDS = 3
 """How many fields more than `PAGE_FIELDS` a page may have, so that no page has only one or two."""
 _WHOLE_FIELDS = 5
-"""How many fields with short values are mounted at once; other forms are mounted in groups."""
+"""Maximum number of fields with short values on a page that is mounted at once; other pages are mounted in groups."""
 _GROUP_FIELDS = 3
 
 

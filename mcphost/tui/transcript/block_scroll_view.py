@@ -432,7 +432,10 @@ class BlockScrollView(ImmediateScrollView):
         return self._block_layout.find_index(self.scroll_offset.y) if self.blocks else 0
 
     def show_find(self, query: "FindQuery | None", match: "FindMatch | None" = None) -> None:
-        """Highlight all matches of *query*, or none if it is None; if *match* is given, unfold it and scroll to it."""
+        """Highlight all matches of *query*, or remove the highlights if it is None.
+
+        If *match* is given, make the block that contains it current, unfold the block, and scroll to the match.
+        """
         self._found = FoundText(query.pattern, match.place if match else -1) if query else None
         self._found_block = match.block if match else None
         self._block_layout.clear_strips()

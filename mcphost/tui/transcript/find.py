@@ -51,7 +51,7 @@ class FindResult:
 
     @property
     def is_full(self) -> bool:
-        """Whether the maximum number of matches has been found; the search stops there."""
+        """Whether the maximum number of matches has been found, so that the search has stopped."""
         return len(self.matches) >= MAX_MATCHES
 
     def index(self, match: FindMatch | None) -> int:

@@ -20,7 +20,7 @@ NEWEST_MESSAGES = 300
 """Number of messages shown immediately; building the blocks of 100,000 would stop the event loop for 0.5 s."""
 _PART_MESSAGES = 100
 _PART_CHARACTERS = 40_000
-"""Number of characters of text, with the cost of its lines, after which a part begins with the next question.
+"""Number of characters, with LINE_COST for each line, at which a part is long enough and need not have more messages.
 
 Splitting text into blocks takes time."""
 SLICE_SECONDS = 0.004
@@ -93,7 +93,7 @@ class EarlierMessages:
     def start(self) -> None:
         """Add the earlier messages in the background, beginning after the newest messages are drawn.
 
-        Opening another conversation cancels this.
+        If the user opens another conversation, no further messages are added.
         """
         self._transcript.call_after_refresh(self._shown.set)
         self._transcript.run_worker(self._run, group="earlier messages", exclusive=True)

@@ -146,7 +146,7 @@ class TranscriptPresenter:
         return blocks
 
     def show_outdated(self, keys: frozenset[tuple[str, str]]) -> None:
-        """Mark the attached resources, given as (server, URI) pairs, that have changed since they were sent."""
+        """Mark the attached resources in *keys*, which are (server, URI) pairs, as changed since they were sent."""
         self._outdated = keys
         for block in self._resource_messages:
             if block.show_outdated(keys):

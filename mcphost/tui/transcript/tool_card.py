@@ -50,7 +50,7 @@ BACKGROUND_OFFER_SECONDS = 3.0
 BACKGROUND_STYLE = Style.from_meta({"act": "background"})
 CALL_AGAIN_STYLE = Style.from_meta({"act": "call_again"})
 _FOUND_CONTEXT = 80
-"""Number of characters shown before a match."""
+"""Maximum number of characters of the result that are shown before the current search match."""
 
 
 def format_value(value: Any) -> str:

@@ -11,9 +11,9 @@ from textual.widgets import Static
 class LaidOutOnce:
     """Mixin for a widget that does not set its own virtual size, to avoid a second layout.
 
-    Textual 8.2.8 lays out the whole screen again if a layout has changed the virtual size of a widget. Only widgets
-    such as TextArea, which set this size themselves, need that; for all others, the second layout equals the first. The
-    mixin is deliberately not a DOMNode, for the reason given at StyledOnMount.
+    Textual 8.2.8 lays out the whole screen again if a layout has changed the virtual size of a widget. This is needed
+    only for widgets such as TextArea, which set their virtual size themselves; for all other widgets, the second layout
+    equals the first. The mixin is deliberately not a DOMNode, for the reason given at StyledOnMount.
     """
 
     virtual_size = var(Size(0, 0))

@@ -97,7 +97,7 @@ class LogText(LongText):
         self.scroll_to(y=max(0, self.rows - rows_below), animate=False, force=True)
 
     def _format(self, lines: Sequence[ServerLog], *, is_gap: bool) -> tuple[str, list[int]]:
-        """Return the text of *lines* with their headings, and the offset of each heading in it.
+        """Return the text of *lines* with their headings, and the offset of each heading in this text.
 
         The text begins with a line break unless the view is empty. If *is_gap* is true, a heading states that earlier
         lines are no longer stored.

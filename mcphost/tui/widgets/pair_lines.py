@@ -23,7 +23,7 @@ from mcphost.tui.widgets.text_inputs import OrderedTextArea
 _MASK = "•"
 _WIDE_MASK = "・"
 _HARMLESS = ("", "basic", "bearer", "dpop", "token")
-"""What can be beside a reference that is shown: nothing, or the scheme of an Authorization header."""
+"""What a value may contain beside a reference without being masked: nothing, or an authorization scheme."""
 _WORD = re.compile(r"[\w.-]{1,200}")
 _RANDOM_WORD = re.compile(r"[A-Za-z0-9+/]{20,}")
 _URL_SAFE_KEY = re.compile(r"(?:[\w-]{4}){5,}(?:[\w-]{2}==|[\w-]{3}=)", re.ASCII)

@@ -84,7 +84,7 @@ class ServerList(LaidOutOnce, Widget):
         """The number of running tool calls."""
 
         self._reason = N_("Reading…")
-        """Why there are no rows."""
+        """The text that is shown if there are no rows, such as the reason why there are none."""
 
     def show(self, rows: tuple[ServerRow, ...], running: int = 0, *, is_unreadable: bool = False) -> None:
         """Show *rows* and the number of running tool calls; do nothing if nothing has changed.
