@@ -69,8 +69,7 @@ async def open_host(
 
     On exit, everything is stopped and the database is closed. *adjust_config* is called with the loaded configuration
     and returns the one to use, for example with a single server or without a model. *open_url* opens a URL in a
-    browser; if it is None, users must open URLs themselves. Raises ConfigError or UsageError, as `load_configuration`
-    does.
+    browser; if it is None, users must open URLs themselves. Raises the errors of `load_configuration`.
     """
     events = EventBus()
     database = Database(paths.database_file(), events.report_store_error, companion=audit_files()[1])
@@ -287,7 +286,7 @@ class ModelFactory:
         self.secrets = create_secrets("")
         """Storage of model providers' API keys: the keyring, unless the configuration selects the file."""
         self.environ: MutableMapping[str, str] = ChainMap({}, os.environ)
-        """Environment variables with the API keys; a key that the user has replaced is hidden here, but not in `os.environ`."""
+        """Environment variables with API keys; a key that the user has replaced is hidden here, not in `os.environ`."""
 
     def create(self, config: ModelConfig) -> ChatModel:
         """Return the model for *config*; an unknown name causes an error only when the model is prepared or used."""

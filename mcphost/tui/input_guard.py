@@ -71,7 +71,7 @@ class AnswerGuard:
     def is_new(self, ago: float = 0.0) -> bool:
         """Return whether a key pressed *ago* seconds ago came within GUARD_SECONDS of the question's appearance.
 
-        This is always the case while the question is not on the screen, and never if *has_delay* was false.
+        While the question is not on the screen, every key counts as too early. A guard without a delay returns False.
         """
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
