@@ -238,7 +238,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
 
 
 def _find_format(target: str) -> str:
-    """Return the export format for the suffix of a file name, or "jsonl" if there is no suffix.
+    """Return the export format for the suffix of the file name *target*, or "jsonl" if there is no suffix.
 
     Raises UsageError for any suffix other than `.csv` and `.jsonl`.
     """

@@ -90,7 +90,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _report(checks: list[Check], *, as_json: bool) -> int:
-    """Print the checks; return the exit code of the first check that failed, or 0."""
+    """Print the checks, as JSON if *as_json* is true; return the exit code of the first one that failed, or 0."""
     if as_json:
         print_json({"ok": all(check.status != "failed" for check in checks), "checks": checks})
     else:

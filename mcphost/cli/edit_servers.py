@@ -332,7 +332,7 @@ async def _forget_replaced_secrets(editor: "ServerFileEditor", config: "HostConf
 
 
 async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfig", *, is_quiet: bool = False) -> None:
-    """Delete the server's secrets that mcphost had moved to the keyring and that nothing refers to any longer.
+    """Delete the server's secrets that mcphost had moved to the keyring, unless a configuration file still uses them.
 
     *before* is the server as it was before a saved change. The names of the deleted secrets are printed unless
     *is_quiet* is set.

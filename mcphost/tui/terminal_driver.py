@@ -56,7 +56,7 @@ _ALT_ENTER = "\x1b\r"
 
 
 def can_ask_terminal(environ: Mapping[str, str]) -> bool:
-    """Return whether it is safe to ask the terminal for its colors; some terminals would display the request."""
+    """Return whether the terminal can be asked for its colors; some terminals would show the request as text."""
     return environ.get("TERM", "") not in {"", *_TERMINALS_WITHOUT_OSC}
 
 
@@ -333,7 +333,7 @@ class ResilientDriver(LinuxDriver):
             self._parser.is_answer_expected = False
 
     def _handle_color(self, is_dark: bool) -> None:
-        """Pass the terminal's color reply on to the event loop's thread.
+        """Tell the event loop's thread whether the background color that the terminal has reported is dark.
 
         This method is called on the input thread.
         """

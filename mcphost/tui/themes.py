@@ -60,7 +60,7 @@ def folders(user_folder: Path | None = None) -> tuple[Path, ...]:
 
 
 def names(user_folder: Path | None = None) -> tuple[str, ...]:
-    """Return the names of all themes in alphabetical order, at most 100."""
+    """Return the names of all themes, including those in *user_folder*, in alphabetical order, at most 100."""
     found: set[str] = set()
     for folder in folders(user_folder):
         if os.path.isdir(folder):
@@ -262,7 +262,7 @@ class ThemeChoice:
             self._set_before_start(wanted)
 
     def _set_before_start(self, name: str) -> None:
-        """Set a dark theme before the first frame, without triggering Textual's watcher.
+        """Set the dark theme *name* before the first frame, without triggering Textual's watcher.
 
         The watcher would parse all style sheets a second time. Do not call this for a light theme: a light theme needs
         the watcher, which also selects the colors that replace the terminal's 16 colors.
@@ -283,12 +283,12 @@ class ThemeChoice:
         self.show(self.wanted)
 
     def configure(self, name: str) -> None:
-        """Use the theme from a changed configuration; it takes precedence over the user's earlier choice."""
+        """Use the theme *name* from a changed configuration, in place of the theme that the user chose earlier."""
         self.configured, self.wanted = name, name or AUTO
         self.show_wanted()
 
     def choose(self, name: str) -> None:
-        """Use this theme until the app exits.
+        """Use the theme *name* until the app exits.
 
         To keep the choice for later runs, call `remember` on a thread.
         """
@@ -333,7 +333,7 @@ class ThemeChoice:
             await anyio.sleep(WATCH_SECONDS)
 
     def _read_stamp(self, name: str) -> tuple[int, int]:
-        """Return the modification time in ns and the size in bytes of a theme's file, or (0, 0) if there is none.
+        """Return the modification time in ns and the size in bytes of the file of the theme *name*; (0, 0) without one.
 
         This method blocks.
         """

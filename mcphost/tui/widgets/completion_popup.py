@@ -74,7 +74,7 @@ def _takes_value(line: str) -> bool:
 
 
 def _split_word(word: str) -> tuple[str, str]:
-    """Split the text to complete into the kind of completions and the lowercase text to search for.
+    """Split *word*, the text to complete, into the kind of completions and the lowercase text to search for.
 
     The kind is the first character, such as "@", or a slash command, such as "/theme", if a value follows it.
     """

@@ -65,7 +65,7 @@ class Entries(StyledOnMount, OptionList):
         self._headings: list[Content] = []
 
     def show_entries(self, contents: Sequence[Content], groups: Sequence[EntryGroup] = ()) -> None:
-        """Replace all rows, and put each group's heading above its entries.
+        """Replace all rows with an entry for each of *contents*, and put each group's heading above its entries.
 
         No entry is highlighted afterwards. *groups* divides the entries into consecutive groups; without groups, there
         are no headings.

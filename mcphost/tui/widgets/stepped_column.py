@@ -44,7 +44,7 @@ class SteppedMounting(Widget):
         self.call_after_refresh(self._mount_next, self._rest)
 
     async def replace_widgets(self, widgets: Iterable[Widget]) -> None:
-        """Replace the children; return once the first few of the new ones are mounted."""
+        """Replace the children with *widgets*; return once the first few of these are mounted."""
         self.set_widgets(widgets)
         await self.remove_children()
         await self.mount(*islice(self._rest, self._first_count))

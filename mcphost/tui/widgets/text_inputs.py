@@ -90,7 +90,7 @@ class OrderedTextArea(StyledOnMount, TextArea, inherit_component_classes=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = PLAIN_COMPONENTS | {"text-area--cursor-line"}
 
     def get_component_rich_style(self, *names: str, partial: bool = False, default: Style | None = None) -> Style:
-        """Return the style of a component; if this widget lacks it and there is no *default*, the style is empty."""
+        """Return the style of a component; if this widget does not have it, return *default* or an empty style."""
         empty = Style.null() if default is None else default
         return super().get_component_rich_style(*names, partial=partial, default=empty)
 
