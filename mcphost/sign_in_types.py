@@ -45,7 +45,8 @@ def check_entries() -> Generator[None]:
 class AuthChallenge(Struct, frozen=True):
     """A response with status 401 or 403 that requires authorization.
 
-    `authorization` is the Authorization header of the rejected request.
+    `www_authenticate` is the header of the response, and `authorization` is the Authorization header of the rejected
+    request.
     """
 
     status: int

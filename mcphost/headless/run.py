@@ -102,7 +102,7 @@ class CallReport(Struct, frozen=True):
 
 
 class RunReport(Struct, frozen=True, kw_only=True):
-    """The JSON document that `--output json` prints."""
+    """The JSON document that `--output json` prints; `declined` is the number of declined tool calls."""
 
     outcome: str
     text: str
@@ -119,7 +119,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 
 class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
-    """The JSON object that `--output events` prints as its last line."""
+    """The JSON object that `--output events` prints as its last line; see RunReport for the members."""
 
     exit_code: int
     outcome: str = ""

@@ -127,7 +127,7 @@ class LiteLlmModel:
     async def close(self) -> None:
         """Stop using the worker process, which ends unless another model or a call is still using it.
 
-        A later request starts it again.
+        A later request starts the process again.
         """
         await self._worker.release(self)
 

@@ -218,8 +218,8 @@ class ModelFinder:
     ) -> tuple[AvailableModel, ...]:
         """Return all models: remembered models, models with an API key, local models, and then all others.
 
-        Remembered models are favorites or were used recently; they keep their most recent parameters. If the
-        *selected* model is not remembered, it follows the remembered models. Safe to cancel.
+        Remembered models are favorites or were used recently; they have the parameters with which they were used last.
+        If the *selected* model is not remembered, it follows the remembered models. Safe to cancel.
         """
         remembered = (
             *remembered,

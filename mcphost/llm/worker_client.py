@@ -98,7 +98,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class WorkerCall:
-    """A command that runs in the worker process, and a queue for its events; call `stop` to release it."""
+    """A command that runs in the worker process, and the queue of its events; call `stop` after the last use."""
 
     def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker

@@ -59,7 +59,9 @@ class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CallFailure(Struct, frozen=True, kw_only=True):
     """An exception that made a command fail, as plain data.
 
-    `class_names` are the qualified class names of the exception and its causes, outermost first.
+    - `status`: the HTTP status, or 0 if there is none.
+    - `class_names`: the qualified class names of the exception and its causes, outermost first.
+    - `retry_after`: the delay in seconds that the provider requests before a retry, or None.
     """
 
     status: int = 0

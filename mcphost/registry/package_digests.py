@@ -120,8 +120,8 @@ async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageD
 async def find_query(server: ServerConfig) -> "Query | PackageDigest | None":
     """Return the package that a server runs, if its digest can be requested.
 
-    If the digest cannot be requested or trusted, the result is a PackageDigest whose `problem` gives the reason. If the
-    server does not run a package from npm, PyPI or NuGet, it is None.
+    If the digest cannot be requested or trusted, the result is a PackageDigest whose `problem` gives the reason. The
+    result is None if the server does not run a package from npm, PyPI or NuGet.
     """
     package = find_package(server.argv) if server.is_stdio else None
     if package is None or package.type == "oci":

@@ -62,7 +62,7 @@ RUNNERS = {
     "oci": Runner("docker", "Install Docker: https://docs.docker.com/get-docker"),
     "nuget": Runner("dnx", "Install the .NET SDK 10 or later: https://dotnet.microsoft.com/download"),
 }
-"""Runners, keyed by a package's `registryType`."""
+"""The programs that download and run packages, keyed by the package's `registryType`."""
 
 
 class PackageWords(Struct, frozen=True):

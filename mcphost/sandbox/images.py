@@ -81,7 +81,12 @@ MAX_SOURCE_BYTES = 32 * 1024 * 1024
 
 
 class ScaledImage(Struct, frozen=True):
-    """An image that was scaled down and encoded as JPEG or PNG; `data` is base64."""
+    """An image that was scaled down and encoded as JPEG or PNG.
+
+    - `data`: the encoded image as base64.
+    - `why`: the reason why the image could not be scaled, or "" if it was scaled.
+    - `whole`: False if the original is damaged or truncated, and only part of it could be read.
+    """
 
     width: int = 0
     height: int = 0

@@ -17,6 +17,7 @@ class PdfText(Struct, frozen=True):
     - `pages`: the number of pages in the file.
     - `read`: the number of the last page that was read.
     - `unread`: the number of unreadable pages.
+    - `why`: the reason why the file could not be read, or "" if it was read.
     """
 
     text: str = ""

@@ -34,7 +34,7 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """A position in the audit log: a row's number and hash. Number 0 means before the first row."""
+    """A position in the audit log: a row's number and hash. The number is 0 for the position before the first row."""
 
     seq: int = 0
     hash: str = INITIAL_HASH

@@ -49,7 +49,7 @@ MIN_THREAD_BYTES = 1_000_000
 class ConversationInfo(Struct, frozen=True):
     """An entry in the list of conversations; times are in seconds since 1970.
 
-    `is_named` means that the user chose the title.
+    `messages` is the number of messages on all branches, and `is_named` means that the user chose the title.
     """
 
     id: str

@@ -46,6 +46,7 @@ class StoredManualCall(Struct, frozen=True):
     - `outcome`: "ok", "error", "failed" or "stopped".
     - `text`, `images`: shown to the user.
     - `at`: the time of the result in seconds since 1970.
+    - `seconds`: the duration of the call.
     - `after`: the number of the stored message that the call follows, or 0 if it precedes all messages.
     - `model_text`: the text that the model may receive, or None if it is the same as `text`.
     - `user_images`: the indexes of the images that the model may not receive.

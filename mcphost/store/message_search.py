@@ -264,6 +264,7 @@ class SearchHit(Struct, frozen=True):
     """A match found by a search: a message, or the title of a conversation.
 
     - `number`: the number of the message, or 0 for a title.
+    - `role`: the role of the message, "title" for a title, or "" if the message cannot be read.
     - `at`: the time in seconds since 1970, to the millisecond.
     - `excerpt`: the text around the match, which is not sanitized.
     """

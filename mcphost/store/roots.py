@@ -17,7 +17,10 @@ MAX_ROWS = 1_000
 
 
 class FolderEdit(Struct, frozen=True):
-    """A change by the user to the configured list of shared folders: a folder that was added or removed."""
+    """A change by the user to the configured list of shared folders.
+
+    `is_included` is True for a folder that was added to the list, and False for a folder that was removed from it.
+    """
 
     path: str
     name: str = ""

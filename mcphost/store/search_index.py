@@ -5,8 +5,8 @@ sorting. The index contains no copy of the indexed text, so a deletion must supp
 
 Chinese and Japanese have no spaces between words. In these scripts and in Korean, a sequence of characters is indexed
 as overlapping pairs followed by its last character: "数据库" becomes "数据 据库 库". Any two adjacent characters are
-then one index term. Each single character is also indexed as a label, because a common character is the prefix of a
-large number of pairs.
+then one index term. Each single character is also indexed as a label. Without labels, a search for one character would
+have to examine all pairs that begin with it, of which there can be a large number.
 """
 
 import re

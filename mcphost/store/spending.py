@@ -24,7 +24,7 @@ class SpendingEntry(Struct, frozen=True, kw_only=True):
 
     - `turn`: identifies the turn within the conversation.
     - `purpose`: the purpose of the request, such as "answer" or "sampling".
-    - `cost`: None if the price is unknown.
+    - `cost`: the cost of the whole request, or None if the price is unknown.
     - `input_cost`: the cost of the input alone.
     - `saved`: the amount that the provider's cache saved. It is negative if the request wrote to the cache, which costs
       extra, but read nothing from it.

@@ -48,7 +48,8 @@ class Place(NamedTuple):
 class StoredRow(NamedTuple):
     """A row, or an entry of an index.
 
-    - `is_table`: whether it is a row of a table with row ids; False for a row of another table, and for an index entry.
+    - `is_table`: True for a row of a table with row ids; False for an index entry, and for a row of a table without row
+      ids.
     - `columns`: the number of columns.
     - `values`: the values; shorter than `columns` if only the first values can be read.
     """

@@ -28,12 +28,12 @@ class UnsentText(Struct, frozen=True):
     """The unsent text in the input field, with the queued messages and attachments.
 
     - `origin`: "typed" if the user typed the text, "inserted" if the user entered it in another way, or "mixed".
-    - `source`: the first name in `sources`; early versions stored only this one.
+    - `source`: the first name in `sources`; early versions stored only this name.
     - `queued`: the texts of the queued messages.
     - `attachments`: the attachments of the queued messages, followed by those of the text.
     - `sources`: the names of the servers whose prompts were inserted into the text or a queued message.
     - `copies`: the parts of the text that were copied from a server.
-    - `queued_copies`: the corresponding parts of each queued message.
+    - `queued_copies`: for each queued message, the parts of its text that were copied from a server.
     - `servers`: pairs of the name and target of the servers in `sources` (see `Message.servers`). In texts stored by
       early versions, `servers` is empty.
     """
