@@ -68,8 +68,8 @@ class LoggedMessage(NamedTuple):
 def redact_json(value: Any, *, indent: int = 0) -> str:
     """Return *value* as JSON text with secrets redacted, indented by *indent* spaces.
 
-    Secrets are also recognized by the name of their member, and by a preceding option such as `"--token"`. May take 0.5
-    s for a value as large as a message.
+    Secrets are also recognized by the name of the member that contains them, and by a preceding item such as
+    `"--token"`. May take 0.5 s for a value as large as a message.
     """
     return redact(dumps(redact_values(value), indent=indent))
 

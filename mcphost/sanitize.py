@@ -67,7 +67,7 @@ _MARK_CACHE: dict[str, str] = {}
 def _joiner_scripts() -> re.Pattern[str]:
     """Return a pattern for letters of scripts that use the joiners U+200C and U+200D.
 
-    These are Arabic and related scripts, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, the blocks from
+    The scripts are Arabic and related ones, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, the blocks from
     Balinese to Batak, Javanese, the Indic scripts of the first supplementary plane, and Adlam.
     """
     return re.compile(

@@ -328,7 +328,7 @@ def _malformed_message(what: str, error: Exception) -> MalformedMessage:
 
 
 def _check_depth(raw: bytes | Raw | bytearray | memoryview | str, kind: Any) -> None:
-    """Check the nesting of JSON if *kind* contains members that stay plain Python values. Raises JsonLimitExceeded.
+    """Check the nesting of JSON if parts of *kind* are decoded to plain Python values. Raises JsonLimitExceeded.
 
     Since Python 3.12, the decoder accepts values that are nested too deeply for recursive functions to process.
     """

@@ -9,7 +9,7 @@ SANDBOX = "allow-scripts"
 def build_page_policy(origins: PageOrigins, parent: str) -> str:
     """Return the Content-Security-Policy of the page's own document.
 
-    The page may load content only from the origins that the server declared. The policy does not contain `'self'`,
+    The page may load content only from *origins*, which the server declared. The policy does not contain `'self'`,
     which would allow mcphost's own HTTP server. *parent* is the origin of the document around the page; no other
     document may show the page in a frame.
     """

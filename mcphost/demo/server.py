@@ -280,8 +280,9 @@ class DemoServer:
         """Run a tool that sends the client a request, and return the text of the tool's result.
 
         If *is_stateless* is true (protocol revisions since 2026-07-28), the first call returns an `input_required`
-        result that contains the request. The client then repeats the tool call with its response, and that call returns
-        the text. Raises DemoToolError if the tool fails, and CallCancelled when *stop* is set.
+        result that contains the request. The client then repeats the tool call together with its response to the
+        request, and this second call returns the text. Raises DemoToolError if the tool fails, and CallCancelled when
+        *stop* is set.
         """
         tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)

@@ -394,8 +394,8 @@ class PipeServer:
         The caller must have entered the host's context, but not started the host.
 
         At the end, open questions are declined. After `quit`, running commands are cancelled immediately. After the end
-        of the input, they get ten seconds to finish, or less if the other program closes its end of the output. In both
-        cases, every command gets a result before the program exits.
+        of the input, running commands have ten seconds to finish, or less if the other program closes its end of the
+        output. In both cases, every command gets a result before the program exits.
         """
         try:
             async with anyio.create_task_group() as tasks:

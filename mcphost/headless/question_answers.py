@@ -164,7 +164,7 @@ class _OpenQuestion:
 class PipeFrontend(Frontend):
     """Front end that sends the host's questions to the program at the other end of the pipe.
 
-    A question stays open until the program sends a valid answer, or until the host no longer needs one.
+    A question stays open until the program sends a valid answer, or until the host no longer needs the answer.
     """
 
     def __init__(self, open_browser: OpenUrl | None = None) -> None:

@@ -24,7 +24,7 @@ class TurnOrder:
         """Return a context manager that adds a command to the queue; the block starts the command's turn.
 
         The command leaves the queue at the end of the block, or earlier if it calls `TurnPlace.start`. If `stop` is
-        called before that, the block is cancelled and ends without an error.
+        called while the command is in the queue, the block is cancelled and ends without an error.
         """
         place = TurnPlace(self)
         self._waiting[place] = None

@@ -21,7 +21,7 @@ class AnswerTooLong(Exception):
 
 
 class ErrorInAnswer(Exception):
-    """Raised if the body of a successful response is an error of the provider; the message is the provider's.
+    """Raised if a successful response contains the provider's error message instead of an answer.
 
     `status_code` is the status in the error, or None if it has none.
     """

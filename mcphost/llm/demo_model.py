@@ -243,8 +243,8 @@ def find_requests(text: str) -> list[DemoRequest]:
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each argument that the rule's pattern captured in *match*.
 
-    Numbers are converted. If the pattern has no groups but the rule names arguments, the first argument gets
-    the default value 5.
+    Numbers are converted to int or float. If the pattern has no groups but the rule names arguments, the first argument
+    gets the default value 5.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):

@@ -448,7 +448,7 @@ class LiteLlmModel:
     async def _ensure_ready(self) -> providers.ProviderKey:
         """Start the worker, load the facts about the model and return the API key. Raises ModelError.
 
-        If the provider is unknown, the error reports that, and not a missing key.
+        If the provider is unknown, the error says so, instead of reporting a missing key.
         """
         try:
             key = await providers.find_key(self._config, self._environ, self._keyring)

@@ -50,8 +50,8 @@ def patch_cost_calculation() -> None:
     """Patch litellm not to compute a cost at the beginning of each answer.
 
     To compute this cost, litellm 1.110 would load a tokenizer and count the tokens of a stream that has no tokens yet.
-    Counting them would take a fifth of the time from the start of the worker to the first answer. The cost is not
-    needed, because the worker computes costs from the final token counts.
+    Both would take a fifth of the time from the start of the worker to the first answer. The cost is not needed,
+    because the worker computes costs from the final token counts.
     """
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import litellm_logging
@@ -278,8 +278,8 @@ def patch_ollama_requests() -> None:
 def _check_ollama_chunk(error_class: Any, _stream: Any, chunk: Any) -> Any:
     """Raise the error that Ollama has sent as a line of the answer; return any other chunk unchanged.
 
-    *error_class* is the class of the exception. Without this patch, litellm 1.110 would report a missing key
-    instead of Ollama's error.
+    *error_class* is the class of the exception. Without this patch, litellm 1.110 would report that a key is missing in
+    the JSON, instead of Ollama's error.
     """
     problem: Any = as_object(chunk).get("error")
     if isinstance(problem, str):

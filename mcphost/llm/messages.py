@@ -38,8 +38,8 @@ class CopiedText(Struct, frozen=True):
     """The parts of a message's text that were copied from one prompt or resource of a server.
 
     - `source`: the name of the prompt or resource.
-    - `spans`: the start and end of each copied part. If it is empty, the server's text was too long to be compared, so
-      any part of the text may be a copy.
+    - `spans`: the start and end of each copied part. If there are none, the server's text was too long to be compared
+      with the message, so any part of the message's text may be a copy.
     - `target`: see `Message.servers`.
     """
 
@@ -155,8 +155,8 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
 
     - `server`: "" for a local file or folder.
     - `uri`: the URI of the resource or page, the path of the file or folder, or "tool:" and the name of the tool.
-    - `text`: the text for the model. For a binary resource that the model does not accept, it is only a note that says
-      so.
+    - `text`: the text for the model. For a binary resource that the model does not accept, `text` is only a note about
+      that.
     - `use_id`: the id of the tool call that continued in the background, or "" for an attachment.
     - `kept`: the path of the file with the complete result if `text` contains only its beginning, otherwise "".
     - `whole`: if not "", an earlier version of the resource was already attached. `text` is then a unified diff from

@@ -175,7 +175,7 @@ def _find_unknown_type(node: Json) -> str:
 def _iter_nodes(root: Json) -> Iterator[Json]:
     """Yield the JSON objects in a schema, the outer ones first; at most MAX_NODES values are examined.
 
-    The values of keywords such as `default` are data and are left out.
+    The values of keywords such as `default` are left out, because they are not schemas.
     """
     waiting: list[tuple[Any, bool]] = [(root, False)]
     for _ in range(MAX_NODES):

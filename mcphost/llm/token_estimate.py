@@ -29,7 +29,7 @@ IMAGE_TOKENS = 1_500
 BYTES_PER_FILE_TOKEN = 40
 """A PDF page of about 100 kB takes 1,500 to 3,000 tokens; audio of that size takes slightly fewer."""
 BYTES_PER_TOKEN = 3
-"""A cautious ratio for limits: English has about four bytes of UTF-8 per token, Chinese three."""
+"""Number of UTF-8 bytes per token that is assumed for limits; English has about four, Chinese three."""
 IMPOSSIBLE_FACTOR = 4
 """A token count below a quarter of the estimate is impossible: no tokenizer has 16 characters per token."""
 MESSAGE_TOKENS = 4

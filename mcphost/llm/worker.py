@@ -110,9 +110,9 @@ class EventWriter:
 def import_litellm(result: list[Any]) -> None:
     """Import and patch litellm; append the module to *result*, or the exception if the import fails.
 
-    On Linux, this gives the current thread a slightly lower priority (nice value 3), so that the import does not delay
-    the first key presses in the terminal. The usual nice value of 10 would be too much: the priority cannot be raised
-    again, and an import of 5 s would take a minute on a busy machine.
+    On Linux, the priority of the current thread is lowered slightly (nice value 3), so that the import does not delay
+    the first key presses in the terminal. A nice value of 10 would be too much: on a busy machine, an import of 5 s
+    would take a minute, and the priority cannot be raised again.
     """
     if sys.platform == "linux":
         with suppress(OSError):
@@ -300,9 +300,9 @@ class LiteLlmWorker:
     ) -> Any:
         """Send a request to the Responses API and return the stream of events.
 
-        For a reasoning model, a summary of the reasoning is requested first. OpenAI rejects this for some models,
-        and for organizations that are not verified. In that case, the request is sent again without the summary,
-        and later requests to the same model and base URL do not request it either.
+        For a reasoning model, a summary of the reasoning is requested first. OpenAI refuses summaries for some models,
+        and for organizations that are not verified. The request is then sent again without asking for a summary, and
+        later requests to the same model and base URL do not ask for one either.
         """
         key = (request.model, request.api_base)
         is_summarized = (target.is_reasoning or bool(request.reasoning_effort)) and request.reasoning_effort != "none"

@@ -343,11 +343,11 @@ class _BundleValues:
         return tuple(words)
 
     def environment(self, texts: Mapping[str, str]) -> tuple[PlannedValue, ...]:
-        """Return the environment variables.
+        """Return the environment variables in *texts*, which maps names to text, with the bundle's variables replaced.
 
-        A variable is omitted if it uses only settings without a value. Raises RegistryError if a name is
-        invalid, if a reference is not allowed (see `fill`), or if a value chosen by the bundle would let
-        programs load code or settings from outside the bundle, or would change how they connect.
+        An environment variable is omitted if it uses only settings without a value. Raises RegistryError if a name is
+        invalid, if a reference is not allowed (see `fill`), or if a value chosen by the bundle would let programs load
+        code or settings from outside the bundle, or would change how they connect.
         """
         env: list[PlannedValue] = []
         for name, text in texts.items():

@@ -313,9 +313,9 @@ class HttpRegistry:
         return RegistryAnswer(entries=entries, fetched=stored.fetched)
 
     def _use_newer(self, entries: tuple[RegistryEntry, ...], fetched: float) -> tuple[RegistryEntry, ...]:
-        """Return *entries*, each replaced by a newer entry for the same server if one was cached later.
+        """Return *entries*, each replaced by the newer entry for the same server in a later response, if any.
 
-        Only responses fetched after the time *fetched*, in seconds since 1970, are considered.
+        Later responses are cached responses that were fetched after the time *fetched*, in seconds since 1970.
         """
         names = {entry.name for entry in entries}
         later: list[RegistryEntry] = []

@@ -342,7 +342,7 @@ _UNKNOWN_PORT = re.compile(rf":[0-9]*(?:{_UNKNOWN_PART.pattern})+")
 def check_address(url: str) -> None:
     """Check that the URL of a remote server is https, or http to this machine.
 
-    The URL may contain placeholders such as `<port>`. Raises RegistryError if it is not allowed.
+    The URL may contain placeholders such as `<port>`. Raises RegistryError for any other URL.
     """
     try:
         # Parts that are not known yet have placeholders: a port, a label of the host, or the start of the URL.

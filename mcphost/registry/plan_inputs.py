@@ -46,7 +46,7 @@ class PlanInput(Struct, frozen=True, kw_only=True):
     """Whether only the user may decide the value, so that no default of the entry is used."""
 
     is_host_path: bool = False
-    """Whether the value decides which folder of this machine a container can access; it has no default then."""
+    """Whether the value decides which host folder a container gets; it then has no default, and is never empty."""
 
     @property
     def defaults(self) -> tuple[str, ...]:

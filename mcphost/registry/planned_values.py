@@ -48,7 +48,7 @@ class FilledLength:
 
 
 class PlannedValue(Struct, frozen=True):
-    """The value of a variable or header; `keys` is its place in the entry, such as `("env", "API_KEY")`.
+    """The value of a variable or header; `keys` is its place in the mcp.json entry, such as `("env", "API_KEY")`.
 
     Only values that the user enters are treated as secrets. Text from the publisher is always shown, even if the
     publisher marks it as secret.

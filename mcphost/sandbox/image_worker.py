@@ -33,7 +33,7 @@ ALARM_SECONDS = 6
 """Seconds after which the kernel ends this process if it is still busy with one image."""
 MAX_MEMORY = 1024**3
 MAX_JPEG_PIXELS = 120_000_000
-"""Maximum number of pixels of a JPEG file, which can be decoded at a reduced size; photos have up to 108 million."""
+"""Maximum number of pixels of a JPEG file, which can be decoded at a reduced size; phones take up to 108 million."""
 MAX_WEBP_PIXELS = 16_000_000
 """Maximum number of pixels of a WebP file; the decoder holds several copies of the image in memory."""
 _MAX_COEFFICIENTS = 100_000_000

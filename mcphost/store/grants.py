@@ -219,8 +219,8 @@ class GrantStore:
     async def find_trusted(self, server: str) -> TrustedServer | None:
         """Return the stored approval of a server or file, or None if there is none.
 
-        The caller must compare the digest in the approval with the current one: if they differ, the approval is
-        outdated.
+        The caller must compare the digest in the approval with the current digest of the server or file: if they
+        differ, the approval is outdated.
         """
         row = await self._database.run(lambda db: first_valid(db.execute(_FIND_TRUSTED, (server,)), TEXT, TEXT, TEXT))
         return TrustedServer(*row) if row else None

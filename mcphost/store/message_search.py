@@ -53,7 +53,7 @@ class SearchQuery(NamedTuple):
 
     - `match`: an FTS5 expression, or "" if there is nothing to search for.
     - `marks`: the words and phrases to highlight in matches.
-    - `after`, `before`: limits on the time of messages, or None.
+    - `after`, `before`: limits on the time of messages, in seconds since 1970, or None for no limit.
     - `notes`: sentences for the user about invalid or ignored parts of the search text.
     - `is_ranked`: whether relevance can be computed quickly; False for single characters and -words.
     - `is_run`: True to search only conversations of `mcphost run`, False to search only others, None to search all.

@@ -68,7 +68,7 @@ class UnsentTextStore:
     async def save(self, texts: Mapping[str, UnsentText]) -> None:
         """Store the unsent text of each place; an empty text deletes the stored one. Raises StoreError.
 
-        The attachments for a place are omitted if its encoded text would exceed 4 MB with them.
+        The attachments are omitted if a text would take more than 4 MB together with its attachments.
         """
         bodies = {place: None if text.is_empty else _encode(text) for place, text in texts.items()}
 
