@@ -285,7 +285,7 @@ def show_headers(headers: Headers) -> Headers:
 
 
 def shorten_sessions(text: str) -> str:
-    """Return *text* with the session ids in the queries of URLs shortened."""
+    """Return *text* with the session ids in URL queries shortened."""
     return _SESSION_PARAMETER.sub(lambda found: found[1] + _shorten(found[2]), text)
 
 

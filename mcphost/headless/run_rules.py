@@ -67,7 +67,7 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
 
 
 def print_rules_without_tool(host: Host, print_message: Callable[..., None]) -> None:
-    """Print the `--allow` and `--pass-results` rules that match no tool of their server.
+    """Print the `--allow` and `--pass-results` rules that match no tool of the server that they name.
 
     Each rule is printed with its flag. Rules for servers that are not ready are left out.
     """

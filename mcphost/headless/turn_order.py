@@ -70,7 +70,7 @@ class TurnOrder:
         return next(iter(self._waiting), None) is place
 
     def leave(self, place: "TurnPlace") -> None:
-        """Remove a place from the queue, and allow the command that is then first in the queue to start.
+        """Remove a place from the queue, and let the next command in the queue start.
 
         Does nothing if the place was already removed.
         """

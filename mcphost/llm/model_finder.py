@@ -458,7 +458,7 @@ class ModelFinder:
 
 
 def _full_name(config: ModelConfig) -> tuple[str, str]:
-    """Return the model's name with its provider, and its base URL, which together identify it in a list."""
+    """Return the model's name with its provider, and its base URL; this pair identifies a model in a list."""
     return add_default_provider(config).name, normalize_base(config.api_base)
 
 

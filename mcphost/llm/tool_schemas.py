@@ -305,7 +305,7 @@ class _SchemaRewriter:
         return self._left < 0 or self._entries_left < 0
 
     def _count_entries(self, members: Json) -> bool:
-        """Count the entries of a subschema before they are processed; return False if the limit is exceeded."""
+        """Add the entries of a subschema to the total for the schema; return False if a limit is exceeded."""
         lists = (cast("list[Any] | Json", value) for value in members.values() if isinstance(value, list | dict))
         self._entries_left -= len(members) + sum(map(len, lists))
         return not self._is_exhausted

@@ -460,7 +460,7 @@ class FileRegistry:
 
 
 def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
-    """Return a one-element tuple if *body* is a single registry entry as JSON; otherwise, return ()."""
+    """Return a tuple with the entry in *body* if *body* is a single registry entry as JSON, otherwise ()."""
     try:
         return (decode_entry(body),)
     except RegistryError:
