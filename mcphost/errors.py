@@ -98,14 +98,14 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 
 class UsageError(McpHostError):
-    """Raised if the command line, or other input from the user, is invalid."""
+    """Raised when the command line, or other input from the user, is invalid."""
 
     exit_code = 2
     kind = "usage"
 
 
 class ConfigError(McpHostError):
-    """Raised if a configuration file is invalid.
+    """Raised when a configuration file is invalid.
 
     The message names the file and the key, and the hint suggests a fix.
     """
@@ -115,31 +115,31 @@ class ConfigError(McpHostError):
 
 
 class LockFileError(ConfigError):
-    """Raised if a project's lock file exists but cannot be used.
+    """Raised when a project's lock file exists but cannot be used.
 
     The file is invalid, unreadable, or of an unsupported version.
     """
 
 
 class StoreError(McpHostError):
-    """Raised if the database cannot be opened, read or written."""
+    """Raised when the database cannot be opened, read or written."""
 
     kind = "store"
 
 
 class KeyringMissing(McpHostError):
-    """Raised if there is no keyring in which a secret could be stored."""
+    """Raised when there is no keyring in which a secret could be stored."""
 
 
 class RegistryError(McpHostError):
-    """Raised if a server registry cannot be reached, or its data about a server cannot be used."""
+    """Raised when a server registry cannot be reached, or its data about a server cannot be used."""
 
     exit_code = 4
     kind = "registry"
 
 
 class ConsentDenied(McpHostError):
-    """Raised if the user or a rule refused an action, or there was no user to ask.
+    """Raised when the user or a rule refuses an action, or there is no user to ask.
 
     The action was not performed. The message never quotes a server, because it is sent to the model without being shown
     to the user for review first.
@@ -150,14 +150,14 @@ class ConsentDenied(McpHostError):
 
 
 class LockMismatch(McpHostError):
-    """Raised if servers differ from their records in the project's lock file."""
+    """Raised when servers differ from their records in the project's lock file."""
 
     exit_code = 9
     kind = "drift"
 
 
 class ModelError(McpHostError):
-    """Raised if a model request failed; `model_kind` is the reason, which determines what the user can do."""
+    """Raised when a model request fails; `model_kind` is the reason, which determines what the user can do."""
 
     exit_code = 7
     kind = "model"
@@ -193,50 +193,50 @@ class ServerError(McpHostError):
 
 
 class StartupError(ServerError):
-    """Raised if the server's process did not start, or its URL cannot be reached."""
+    """Raised when the server's process does not start, or its URL cannot be reached."""
 
     kind = "cannot_start"
 
 
 class ConnectionLost(ServerError):
-    """Raised if the connection to a running server was lost."""
+    """Raised when the connection to a running server is lost."""
 
     kind = "connection_lost"
     may_have_run = True
 
 
 class UnreadInputError(ConnectionLost):
-    """Raised if a server was stopped because it neither read its input nor printed anything."""
+    """Raised when a server was stopped because it neither read its input nor printed anything."""
 
 
 class RequestNotSent(ConnectionLost):
-    """Raised if a request was not sent because there was no connection."""
+    """Raised when a request cannot be sent because there is no connection."""
 
     may_have_run = False
 
 
 class RequestTimeout(ServerError):
-    """Raised if the server did not respond in time; the request was cancelled."""
+    """Raised when the server does not respond in time; the request is cancelled."""
 
     kind = "timeout"
     may_have_run = True
 
 
 class MalformedMessage(ServerError):
-    """Raised if a message from the server violates the specification."""
+    """Raised when a message from the server violates the specification."""
 
     kind = "malformed"
     may_have_run = True
 
 
 class UnsupportedCapability(ServerError):
-    """Raised if the server did not declare a capability that a request needs; the request was not sent."""
+    """Raised when the server has not declared a capability that a request needs; the request is not sent."""
 
     kind = "not_offered"
 
 
 class TooManyInputRounds(ServerError):
-    """Raised if a server requested input too many times during one request.
+    """Raised when a server requests input too many times during one request.
 
     Only servers with protocol revision 2026-07-28 or later can request input in this way.
     """
@@ -245,21 +245,21 @@ class TooManyInputRounds(ServerError):
 
 
 class SignInRequired(ServerError):
-    """Raised if the server requires the user to sign in, or rejects the current credentials."""
+    """Raised when the server requires the user to sign in, or rejects the current credentials."""
 
     exit_code = 6
     kind = "sign_in"
 
 
 class SignInUnchanged(SignInRequired):
-    """Raised if the user declined to sign in again, for example to grant more scopes.
+    """Raised when the user declines to sign in again, for example to grant more scopes.
 
     The current credentials remain in use.
     """
 
 
 class UnsupportedRevision(ServerError):
-    """Raised if there is no protocol revision that both mcphost and the server support."""
+    """Raised when there is no protocol revision that both mcphost and the server support."""
 
     kind = "revision"
 
@@ -277,7 +277,7 @@ class UnsupportedRevision(ServerError):
 
 
 class RequestRefused(ServerError):
-    """Raised if the server responded with a JSON-RPC error.
+    """Raised when the server responds with a JSON-RPC error.
 
     `code`, `server_message` and `data` are the error's code, message and decoded data.
     """

@@ -27,11 +27,11 @@ ReadFunction = Callable[..., Awaitable[bytes]]
 
 
 class TooManyChunks(MalformedMessage):
-    """Raised if a body has too many chunks for its size."""
+    """Raised when a body has too many chunks for its size."""
 
 
 class BodyTooLarge(MalformedMessage):
-    """Raised if a body has more bytes than allowed."""
+    """Raised when a body has more bytes than allowed."""
 
 
 class ResponseLimits:

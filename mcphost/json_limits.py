@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class JsonLimitExceeded(MalformedMessage):
-    """Raised if JSON has too many values or is nested too deeply."""
+    """Raised when JSON has too many values or is nested too deeply."""
 
 
 MAX_MESSAGE_VALUES = 250_000

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class UntrustedMetadata(SignInRequired):
-    """Raised if OAuth metadata is inconsistent or does not match the MCP server; the metadata is not used."""
+    """Raised when OAuth metadata is inconsistent or does not match the MCP server; the metadata is not used."""
 
 
 class ProtectedResourceMetadata(Struct, frozen=True):

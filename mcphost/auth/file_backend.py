@@ -38,11 +38,11 @@ T = TypeVar("T")
 
 
 class SecretsLocked(ConsentDenied):
-    """Raised if the encrypted file is locked because the correct passphrase has not been entered."""
+    """Raised when the encrypted file is locked because the correct passphrase has not been entered."""
 
 
 class _DamagedFile(McpHostError):
-    """Raised if the content of the secrets file is invalid."""
+    """Raised when the content of the secrets file is invalid."""
 
 
 class _PlainContent(Struct, frozen=True):

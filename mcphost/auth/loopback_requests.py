@@ -12,7 +12,7 @@ _STATUSES = frozenset({400, 411, 413, 431})
 
 
 class RequestRejected(Exception):
-    """Raised if a request is answered with an error; `status` is the HTTP status."""
+    """Raised when a request is answered with an error; `status` is the HTTP status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)

@@ -42,7 +42,7 @@ _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 
 
 class EndpointUnreachable(SignInRequired):
-    """Raised if an endpoint does not respond or sends a response that cannot be used."""
+    """Raised when an endpoint does not respond or sends a response that cannot be used."""
 
 
 class OAuthResponse(Struct, frozen=True):

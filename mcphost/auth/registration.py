@@ -74,7 +74,7 @@ class OAuthClient(Struct, frozen=True):
 
 
 class RegistrationError(SignInRequired):
-    """Raised if the authorization server did not register mcphost as a client."""
+    """Raised when the authorization server does not register mcphost as a client."""
 
 
 def choose_authentication_method(

@@ -112,7 +112,7 @@ class SignInInteraction(Protocol):
 
 
 class SignInFailed(SignInRequired):
-    """Raised if the user declines the sign-in, the authorization server rejects it, or time runs out."""
+    """Raised when the user declines the sign-in, the authorization server rejects it, or time runs out."""
 
 
 def sign_in_warnings(

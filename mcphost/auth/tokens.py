@@ -31,7 +31,7 @@ _TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
 class TokenError(SignInRequired):
-    """Raised if the token endpoint returned an error; `code` is the OAuth error code, or "" if unknown."""
+    """Raised when the token endpoint returns an error; `code` is the OAuth error code, or "" if unknown."""
 
     def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
         super().__init__(message, hint)
@@ -111,7 +111,7 @@ class TokenSet(Struct, frozen=True):
 
 
 class InvalidScopes(SignInRequired):
-    """Raised if the scopes to request are invalid, or too many to show to the user."""
+    """Raised when the scopes to request are invalid, or too many to show to the user."""
 
 
 def split_scopes(scope: str) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class UnsafeUrl(SignInRequired):
-    """Raised if mcphost refuses to use a URL from the MCP server or its authorization server."""
+    """Raised when mcphost refuses to use a URL from the MCP server or its authorization server."""
 
 
 def check_url(url: str, what: str) -> str:

@@ -30,7 +30,7 @@ _NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price", "ca
 
 
 class InvalidModelFields(UsageError):
-    """Raised if form fields contain invalid values; `keys` has the keys of these fields, in form order."""
+    """Raised when form fields contain invalid values; `keys` has the keys of these fields, in form order."""
 
     def __init__(self, errors: Mapping[str, UsageError]) -> None:
         """Create the exception; *errors* maps the key of each invalid field to its error.

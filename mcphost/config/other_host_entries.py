@@ -20,7 +20,7 @@ _DEFAULT = "[^}${]{0,1000}"
 
 
 class UnusableEntry(Exception):
-    """Raised if an entry cannot be imported; the message is a sentence that gives the reason."""
+    """Raised when an entry cannot be imported; the message is a sentence that gives the reason."""
 
 
 class VariableSyntax(NamedTuple):

@@ -11,7 +11,7 @@ ProgressFn = Callable[[float, float, str], None]
 
 
 class DemoToolError(Exception):
-    """Raised if a tool fails, for example because of invalid arguments; the message is for the user or the model."""
+    """Raised when a tool fails, for example because of invalid arguments; the message is for the user or the model."""
 
 
 class CallCancelled(Exception):

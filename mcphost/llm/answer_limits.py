@@ -17,11 +17,11 @@ MAX_TOKEN_COUNT = 10**12
 
 
 class AnswerTooLong(Exception):
-    """Raised if the model's answer exceeds a limit; the message is written for the user."""
+    """Raised when the model's answer exceeds a limit; the message is written for the user."""
 
 
 class ErrorInAnswer(Exception):
-    """Raised if a successful response contains the provider's error message instead of an answer.
+    """Raised when a successful response contains the provider's error message instead of an answer.
 
     `status_code` is the status in the error, or None if it has none.
     """
@@ -32,15 +32,15 @@ class ErrorInAnswer(Exception):
 
 
 class CompressionRefused(Exception):
-    """Raised if the provider sends a compressed answer that cannot be read; the message is written for the user."""
+    """Raised when the provider sends a compressed answer that cannot be read; the message is written for the user."""
 
 
 class RedirectRefused(Exception):
-    """Raised if the provider sends a redirect; the message is written for the user."""
+    """Raised when the provider sends a redirect; the message is written for the user."""
 
 
 class ProxyUnusable(Exception):
-    """Raised if the environment sets a proxy that cannot be used; the message, with the fix, is for the user."""
+    """Raised when the environment sets a proxy that cannot be used; the message, with the fix, is for the user."""
 
 
 class AnswerMeter:

@@ -579,11 +579,11 @@ class _RefusedError(Exception):
 
 
 class _ToolsRefusedError(_RefusedError):
-    """Raised if the provider does not support tools; `error` is the ModelError of the failed request."""
+    """Raised when the provider does not support tools; `error` is the ModelError of the failed request."""
 
 
 class _DefinitionRefusedError(_RefusedError):
-    """Raised if the provider rejects a tool's definition; `error` is the ModelError of the failed request."""
+    """Raised when the provider rejects a tool's definition; `error` is the ModelError of the failed request."""
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
@@ -592,7 +592,7 @@ def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
 
 
 class _RetryableError(Exception):
-    """Raised if an attempt failed and may be repeated; `error` is the ModelError for the failed attempt."""
+    """Raised when an attempt fails but may be repeated; `error` is the ModelError for the failed attempt."""
 
     def __init__(self, error: ModelError) -> None:
         super().__init__(error.message)

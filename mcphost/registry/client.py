@@ -151,7 +151,7 @@ class ServerRegistry(Protocol):
 
 
 class RegistryUnreachable(RegistryError):
-    """Raised if the registry cannot be reached; cached responses can be used instead."""
+    """Raised when the registry cannot be reached; cached responses can be used instead."""
 
 
 @asynccontextmanager

@@ -94,7 +94,7 @@ class PackageDigest(Struct, frozen=True):
 
 
 class PackageNotFoundError(RegistryError):
-    """Raised if the package index used by npm or uv does not contain the package or the version."""
+    """Raised when the package index used by npm or uv does not contain the package or the version."""
 
 
 async def ask_digests(servers: Mapping[str, ServerConfig]) -> dict[str, PackageDigest]:

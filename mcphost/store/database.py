@@ -464,7 +464,7 @@ def _connect_checked(path: Path | str) -> StoreConnection:
 
 
 class _DiskFullError(StoreError):
-    """Raised if the disk is full."""
+    """Raised when the disk is full."""
 
 
 def size_of(path: Path) -> int:

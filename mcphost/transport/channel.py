@@ -123,7 +123,7 @@ class Authorizer(Protocol):
 
 
 class Unauthorized(SignInRequired):
-    """Raised if the server requires the user to sign in; `challenge` describes the 401 or 403 response."""
+    """Raised when the server requires the user to sign in; `challenge` describes the 401 or 403 response."""
 
     def __init__(self, message: str, hint: str, *, server: str, challenge: AuthChallenge) -> None:
         super().__init__(message, hint, server=server)
@@ -142,14 +142,14 @@ class HttpStatusError(RequestRefused):
 
 
 class ResponseInterrupted(ConnectionLost):
-    """Raised if a response is incomplete.
+    """Raised when a response is incomplete.
 
     The server may have executed the request. The channel remains usable.
     """
 
 
 class SessionExpired(RequestNotSent):
-    """Raised if the server no longer knows the session id of a request; the server did not execute the request."""
+    """Raised when the server no longer knows the session id of a request; the server did not execute the request."""
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:

@@ -33,7 +33,7 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*
 
 
 class StaleConnection(ConnectionLost):
-    """Raised if a reused connection was closed before the response began, so the request can be sent again."""
+    """Raised when a reused connection was closed before the response began, so the request can be sent again."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):

@@ -40,11 +40,11 @@ class PipeChannel(Protocol):
 
 
 class ExchangeTimeout(Exception):
-    """Raised if an exchange is not finished by its deadline."""
+    """Raised when an exchange is not finished by its deadline."""
 
 
 class UnsentExchangeTimeout(ExchangeTimeout):
-    """Raised if there was no room in the pipe for the request by the deadline, so that it was not sent."""
+    """Raised when there was no room in the pipe for the request by the deadline, so that it was not sent."""
 
 
 class DeadlineTimer:

@@ -28,7 +28,7 @@ _BOOLEAN_WORDS: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"
 
 
 class UnclearNameError(Exception):
-    """Raised if an argument name is too long to be compared, or if there are too many names."""
+    """Raised when an argument name is too long to be compared, or there are too many names."""
 
 
 def normalize_name(name: str) -> str:

@@ -139,7 +139,7 @@ class RefusingFrontend:
 
 
 class TooManyQuestions(ConsentDenied):
-    """Raised if a question would exceed the limit on the number or size of open questions."""
+    """Raised when a question would exceed the limit on the number or size of open questions."""
 
 
 class QuestionBudget:

@@ -42,11 +42,11 @@ def describe_secret_place(place: str) -> str:
 
 
 class SecretDeletionError(ConfigError):
-    """Raised if a change was saved or undone, but secrets could not be deleted; the message names them all."""
+    """Raised when a change was saved or undone, but secrets could not be deleted; the message names them all."""
 
 
 class UnreadableReferencesError(SecretDeletionError):
-    """Raised if secrets were kept because a configuration file, which may refer to them, cannot be read."""
+    """Raised when secrets were kept because a configuration file, which may refer to them, cannot be read."""
 
 
 class ServerData(Struct, frozen=True, kw_only=True):

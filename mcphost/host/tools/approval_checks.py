@@ -22,37 +22,37 @@ class ApprovalVoid(ConsentDenied):
 
 
 class ToolChanged(ApprovalVoid):
-    """Raised if a tool changed after the user approved the call."""
+    """Raised when a tool changed after the user approved the call."""
 
     reason = "the tool changed"
 
 
 class AccountChanged(ApprovalVoid):
-    """Raised if the server no longer uses the account for which the call was approved."""
+    """Raised when the server no longer uses the account for which the call was approved."""
 
     reason = "another account is used"
 
 
 class GrantRevoked(ApprovalVoid):
-    """Raised if the grant that allowed the call was revoked."""
+    """Raised when the grant that allowed the call was revoked."""
 
     reason = "its grant was revoked"
 
 
 class GrantEnded(ApprovalVoid):
-    """Raised if the grant that allowed the call expired or was suspended."""
+    """Raised when the grant that allowed the call expired or was suspended."""
 
     reason = "its grant no longer applies"
 
 
 class AutoApprovalEnded(ApprovalVoid):
-    """Raised if the auto-approve mode that allowed the call has ended."""
+    """Raised when the auto-approve mode that allowed the call has ended."""
 
     reason = "auto-approve ended"
 
 
 class CallForbidden(ApprovalVoid):
-    """Raised if a new `never` rule in the configuration forbids an approved call."""
+    """Raised when a new `never` rule in the configuration forbids an approved call."""
 
     reason = "a rule forbids it"
 

@@ -61,7 +61,7 @@ async def refuse_to_run(command: Sequence[str], folder: str, document: bytes, se
 
 
 class HookDenied(ToolFailure):
-    """Raised if a hook denies a call, or fails and is configured to deny calls on failure."""
+    """Raised when a hook denies a call, or fails and is configured to deny calls on failure."""
 
     outcome = "declined"
     decision = "declined"
@@ -74,7 +74,7 @@ class HookDenied(ToolFailure):
 
 
 class HookFailed(HookDenied):
-    """Raised if a call is refused because a hook could not be run or failed.
+    """Raised when a call is refused because a hook could not be run or failed.
 
     *problem* is "could not be run" or "failed".
     """

@@ -30,7 +30,7 @@ class ToolCallOutcome(Struct, frozen=True):
 
 
 class ToolFailure(Exception):
-    """Raised if a tool call proposed by the model cannot run.
+    """Raised when a tool call proposed by the model cannot run.
 
     `user_text` and `model_text` give the reason to the user and to the model. `decision` is written to mcphost's log.
     `outcome` is the outcome in the ToolFinished event.
@@ -53,11 +53,11 @@ class ToolFailure(Exception):
 
 
 class ToolUnavailable(ToolFailure):
-    """Raised if the tool does not exist, is turned off, or cannot be listed."""
+    """Raised when the tool does not exist, is turned off, or cannot be listed."""
 
 
 class ToolInQuarantine(ToolFailure):
-    """Raised if the tool changed and the user did not accept the change."""
+    """Raised when the tool changed and the user did not accept the change."""
 
     outcome = "declined"
     decision = "declined"
@@ -68,11 +68,11 @@ class ToolInQuarantine(ToolFailure):
 
 
 class InvalidArguments(ToolFailure):
-    """Raised if the arguments are not a JSON object or do not match the tool's input schema."""
+    """Raised when the arguments are not a JSON object or do not match the tool's input schema."""
 
 
 class CallDeclined(ToolFailure):
-    """Raised if the user or a `never` rule in the configuration declined the call, or if there is no user to ask."""
+    """Raised when the user declines the call, a configured `never` rule forbids it, or there is no user to ask."""
 
     outcome = "declined"
     decision = "declined"
