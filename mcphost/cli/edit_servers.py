@@ -95,10 +95,10 @@ def _real_path(text: str) -> str:
 def split_command_line(action: str, arguments: list[str]) -> tuple[list[str], list[str]]:
     """Split the arguments of `servers add` or `edit` into mcphost's own and, after `--`, a server's command line.
 
-    Usually, the command line follows the first `--`, as in `NAME -- PROGRAM ARGUMENT`. A word after the first `--` that
-    begins with a dash is the server's name instead, because a program's name cannot begin with a dash. The command line
-    then follows that name, usually after a second `--`, as in `-- -NAME -- PROGRAM`. For any other *action*, all
-    arguments are mcphost's own.
+    Usually, the command line follows the first `--`, as in `NAME -- PROGRAM ARGUMENT`. If the word immediately after
+    the first `--` begins with a dash, it is the server's name, because a program's name cannot begin with a dash. The
+    command line then follows the name, as in `-- -NAME -- PROGRAM` or, without the second `--`, `-- -NAME PROGRAM`.
+    For any other *action*, all arguments are mcphost's own.
     """
     if "--" not in arguments or action not in ("add", "edit"):
         return arguments, []

@@ -311,7 +311,10 @@ class MarkdownBlocks:
 
     @property
     def tail(self) -> str:
-        """The end of the text that has not been released yet."""
+        """The text of the unfinished block, which has not been released yet; if it is too long, only its end.
+
+        The maximum length was passed to the constructor.
+        """
         return self._recent[-self._open_length :] if self._open_length else ""
 
     def add(self, text: str) -> str:

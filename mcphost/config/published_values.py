@@ -20,7 +20,12 @@ _KEYRING = re.compile(r"\$\{keyring:[^}$]{0,200}\}")
 
 
 class PublishedValues(Struct, frozen=True):
-    """The record of a publisher's values; empty if the server was not installed from a registry."""
+    """The environment variables and headers in a server's entry whose values its publisher wrote.
+
+    They are recorded in the entry when the server is installed from a registry, so that mcphost shows these values in
+    full, even if they look like secrets. `texts` contains the values by section ("env" or "headers") and name; it is
+    empty if nothing was recorded.
+    """
 
     texts: Mapping[str, Mapping[str, Any]] = {}
 

@@ -50,9 +50,10 @@ class TurnOrder:
 
     @asynccontextmanager
     async def change(self) -> "AsyncGenerator[None]":
-        """Return a context manager that waits for all earlier commands before its block; later ones wait until it ends.
+        """Return a context manager whose block starts after all earlier commands; later commands wait until it ends.
 
-        `stop` does not cancel the block.
+        An earlier command is waited for only until it has started its turn or has ended. A call of `TurnOrder.stop`
+        does not cancel the block.
         """
         with self.hold() as place:
             await place.wait()

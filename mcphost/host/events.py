@@ -329,7 +329,8 @@ class PageOffered(HostEvent, frozen=True, tag="page_offered"):
 class PagesChanged(HostEvent, frozen=True, tag="pages_changed"):
     """Event published when a page is opened or closed, or when a browser begins or stops showing it.
 
-    If mcphost closed a page, `closed_server` is the page's server, and `reason` says why. Otherwise, both are "".
+    If mcphost closed a page without a request by the user, `closed_server` is the page's server, and `reason` says why.
+    Otherwise, both are "".
     """
 
     closed_server: str = ""
@@ -424,8 +425,8 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
     """Event published when a turn ends.
 
-    - `outcome` is the reason: "rounds" means that the turn ended at the limit on model requests with tool calls,
-      and "budget" that it ended at a spending limit.
+    - `outcome` is the reason: "rounds" means that the turn reached the limit on model requests with tool calls, and
+      "budget" that its next model request would have exceeded a spending limit.
     - `usage` is the sum over all requests of the turn.
     - `error` and `hint` describe a failure or the exceeded budget.
     """

@@ -143,7 +143,7 @@ class _Command:
         self.words.append(word)
 
     def render(self) -> str:
-        """Return the command in one line."""
+        """Return the shell command as a single line."""
         return " ".join(self.words)
 
 

@@ -162,9 +162,10 @@ def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _split_media(message: Message) -> Iterator[Message]:
-    """Move the media in a prompt's assistant message to a new user message after it.
+    """Yield *message*, with media in an assistant message from an MCP prompt moved to a user message after it.
 
-    Any other message is yielded unchanged.
+    The media are moved because not all providers accept media in assistant messages. Any other message is yielded
+    unchanged.
     """
     media = tuple(part for part in message.parts if not isinstance(part, TextPart))
     if message.prompt is None or message.role != "assistant" or not media:

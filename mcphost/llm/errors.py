@@ -461,7 +461,11 @@ class RefusedSizes(NamedTuple):
 
 
 def parse_refused_sizes(message: str) -> RefusedSizes:
-    """Return the sizes in a provider's error message, such as OpenAI's, Anthropic's, Gemini's or llama.cpp's."""
+    """Return the sizes in tokens of the context window and of a request that the provider rejected as too long.
+
+    They are read from *message*, the provider's error message. A size that the message does not contain is 0. The
+    wordings of providers such as OpenAI, Anthropic, Gemini and llama.cpp are recognized.
+    """
     message = message[:_MAX_MESSAGE]
     window = _WINDOW_PATTERN.search(message) or _MAXIMUM_PATTERN.search(message)
     return RefusedSizes(_parse_number(window), _parse_number(_SIZE_PATTERN.search(message)))

@@ -21,9 +21,10 @@ _PUBLISHERS_OWN = "publisher-provided"
 
 
 def read_popularity(metadata: object) -> Popularity:
-    """Return the numbers in the `_meta` object of a registry's response.
+    """Return a server's numbers of downloads, installations and stars from the `_meta` object of a registry's response.
 
-    For each measure, the first valid number is used.
+    If several sections of `_meta` contain, for example, the number of downloads, the first one between 0 and MAX_NUMBER
+    is used. Sections that the server's publisher wrote are ignored.
     """
     sections = as_object(metadata)
     found: dict[str, int] = {}

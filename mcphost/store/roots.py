@@ -100,9 +100,10 @@ class FolderAnswerStore:
         self._database = database
 
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
-        """Store the decision whether these folders are shared with a server, replacing earlier decisions.
+        """Store the decision whether the folders in *paths* are shared with a server.
 
-        *paths* are the folders, and *digest* is the digest of the server's configuration.
+        *digest* is the digest of the server's configuration. An earlier decision for the same server, digest and folder
+        is replaced.
         """
         now = time.time()
         # "r", because ids of grants are hexadecimal, so that no prefix matches both a grant and an answer.

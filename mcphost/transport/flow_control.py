@@ -84,7 +84,7 @@ class BoundedQueue(WakeupFuture):
         self._wake()
 
     def discard(self, is_obsolete: Callable[[JsonRpcMessage], bool]) -> None:
-        """Remove the messages for which *is_obsolete* returns True; errors stay in the queue."""
+        """Remove the messages for which *is_obsolete* returns True; errors queued by `put_error` remain."""
         kept = [item for item in self._items if isinstance(item[0], ConnectionLost) or not is_obsolete(item[0])]
         self._items = deque(kept)
         self._bytes = sum(size for _, size in kept)

@@ -235,8 +235,8 @@ class PageBridge:
     async def tear_down(self, reason: str, *, is_shown: bool) -> None:
         """Cancel the page's running requests, tell the page that it will be closed, and wait a second for its response.
 
-        Cancelling a request also withdraws the question that it asks the user. If *is_shown* is false, no browser
-        shows the page, so it is not told.
+        If one of the requests is asking the user a question, the question is withdrawn. If *is_shown* is false, no
+        browser shows the page, so no message is sent to it.
         """
         self._is_ending = True
         self._cancel_running()

@@ -110,11 +110,11 @@ class AuditLog:
 
     # -- decisions without a question
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
-        """Record a decision made without asking the user.
+        """Record a decision that is not the answer to a question of its own, such as a decision by a rule or a grant.
 
-        *who* is the source of the decision, one of the keys of `audit_labels.SOURCE_LABELS`; "person" is the user.
-        *grant* is the id of the grant or the text of the rule that applied. Raises ConsentDenied if a required row
-        cannot be written.
+        *who* is the source of the decision, one of the keys of `audit_labels.SOURCE_LABELS`. It is "person" if the user
+        decided, for example by answering one question for several servers. *grant* is the id of the grant or the text
+        of the rule that applied. Raises ConsentDenied if a required row cannot be written.
         """
         self.require_written(
             await self.store.append(self.make_record(subject, "decided", decision=decision, who=who, grant=grant))

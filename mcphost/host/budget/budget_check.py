@@ -92,8 +92,9 @@ class BudgetCheck:
         """Build the next model request of a turn; if it would exceed the budget, ask the user what to do.
 
         The user can, for example, raise the limit, switch to a cheaper model or shorten the request. After each of
-        these changes, the request is built and checked again, so the result may have another model than *model*. Raises
-        BudgetReached if the request must not be sent, and StoreError if the budget cannot be checked.
+        these changes, the request is built and checked again. The model in the result is therefore not *model* if the
+        user has switched to another one. Raises BudgetReached if the request must not be sent, and StoreError if the
+        budget cannot be checked.
         """
         for _ in range(MAX_QUESTIONS):
             request = self._requests.build(conversation)

@@ -28,7 +28,7 @@ from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 
 
 class ToolIdentity(Struct, frozen=True, kw_only=True):
-    """The identity to which a grant is bound: tool, server and account, with digests of the tool and the server.
+    """The tool, server and account to which a grant is bound, with digests of the tool's definition and of the server.
 
     - `server_tools`: the definitions of all tools that the server currently offers, by name. A grant for several tools
       is limited to these, because the user has not seen tools added later.

@@ -273,7 +273,7 @@ class ConsentPolicy:
         """Check a tool call that the user makes directly, which needs no approval.
 
         Raises ConsentDenied if a never-rule covers the call, or if the tool has changed since the user last created a
-        grant for it. A refusal is recorded in the audit log.
+        grant for the tool. A refusal is recorded in the audit log.
         """
         identity = identify_tool(offered)
         origins = await self._find_origins(identity.server, arguments)

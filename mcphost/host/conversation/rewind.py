@@ -30,7 +30,7 @@ class ConversationBranches:
     ) -> None:
         """Create the branch operations of the open conversation.
 
-        *on_copied* is called after a copy was stored and opened.
+        *on_copied* is called after `fork` has stored and opened a copy of the conversation.
         """
         self._active = active
         self._store = store
@@ -71,8 +71,9 @@ class ConversationBranches:
 class CompletedCall(Struct, frozen=True, kw_only=True):
     """A tool call that ran, or may have run, and is not undone when the user goes back.
 
-    - `outcome`: "ok", "error", "failed" or "stopped"; for a call that was sent to the background, "running" while the
-      call runs and "background" after it has ended.
+    - `outcome`: "ok", "error" (the tool returned an error), "failed" (the call did not return a result) or "stopped"
+      (the call was cancelled); for a call that was sent to the background, "running" while the call runs and
+      "background" after it has ended.
     - `at`: when the model requested the call, or when the user's own call was sent, in seconds since 1970.
     - `is_on_branch`: whether a message on the current branch requested the call. False for calls on other branches and
       for the user's own calls.

@@ -184,7 +184,7 @@ class StoredConversations:
     async def salvage(self, file: Path, *, mark: str) -> "SalvageReport":
         """Copy the readable conversations of a damaged database file; see `salvage_conversations`.
 
-        The title of each copy ends with *mark* in parentheses.
+        The title of each copied conversation ends with *mark* in parentheses.
         """
         from mcphost.store.salvage import salvage_conversations
 

@@ -57,7 +57,7 @@ class TitleWriter:
         """Let the model write a title from the first message and the last answer, and store it.
 
         The title stays unchanged if the user chose one meanwhile, or if the request fails. Only the first of several
-        consecutive failures is reported. The cost is recorded as for any other request. Safe to cancel.
+        consecutive failures is reported. The cost of the request is recorded as for any other request. Safe to cancel.
         """
         conversation.is_newly_titled = False
         try:

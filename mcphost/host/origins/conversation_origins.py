@@ -97,10 +97,11 @@ class ConversationOrigins:
         self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
 
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
-        """Remember text from a server that the user can edit and send as a message.
+        """Remember text that a server provided, and that the user can edit and send as a message.
 
-        *source* names where the text comes from, such as a prompt or a tool. *target* identifies the program or URL
-        from which the server sent it, "" for the server's current one; see `Message.servers`.
+        *source* names the server's feature that provided the text, such as a prompt or a tool. *target* is the digest
+        of the program or URL that the server had at that time, "" for the current program or URL; see
+        `Message.servers`.
         """
         self.note(OutsideText(server, source, text, target))
 

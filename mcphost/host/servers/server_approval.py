@@ -237,8 +237,9 @@ class ServerApprovals:
 def is_approved_by_flag(server: ServerConfig) -> bool:
     """Return whether the server comes from a `--mcp-config` file, which approves it for this run.
 
-    A server that depends on the folder in which mcphost was started is approved only if the `--mcp-config` file is
-    inside this folder, because the flag does not cover the folder's other files.
+    A server that depends on the folder in which mcphost was started may run this folder's files. It is therefore
+    approved only if the `--mcp-config` file is inside the folder too. If the file is elsewhere, the same option would
+    approve the files of any folder in which mcphost is started.
     """
     if server.source != "flag" or not server.startup_folder:
         return server.source == "flag"

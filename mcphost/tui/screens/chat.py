@@ -497,7 +497,7 @@ class ChatScreen(StyledOnce, AttachmentScreen):
             self.presenter.add_notice("warning", text, keys_in_use(self).fill(hint))
 
     def open_model_form(self) -> None:
-        """Open the form for a model at any URL; if the user cancels, explain how to choose a model."""
+        """Open the form in which the user enters a model's API URL; on cancel, explain how to choose a model."""
         from mcphost.tui.screens.model_use import open_address_form
 
         open_address_form(self, on_leave=self.explain_missing_model)

@@ -289,7 +289,7 @@ class ServersScreen(TypeAheadListScreen):
             self.notify(_("Signed out: {said}.").format(said=said), markup=False, timeout=4)
 
     def action_tools(self) -> None:
-        """Open the list of the selected server's tools, where tools can be called, and turned on or off."""
+        """Open the list of the selected server's tools, in which the user can call tools and turn them on or off."""
         from mcphost.tui.screens.tools import ToolsScreen
 
         if row := self.current_row():

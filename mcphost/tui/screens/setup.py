@@ -507,7 +507,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._finish(self._chosen_model())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """End the setup with the entered API key or, without one, the selected model."""
+        """Store the entered API key and end the setup; without a key, end it with the selected model."""
         event.stop()
         self._start_with_entered_key()
 
