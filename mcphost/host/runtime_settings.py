@@ -67,7 +67,7 @@ class RuntimeSettings:
         self.use(config)
 
     def use(self, config: HostConfig) -> None:
-        """Take the values from *config*, except those that take effect only after a restart.
+        """Use the settings in *config* from now on, except those that take effect only after a restart.
 
         Work that has already begun, such as an open connection, keeps using the old values.
         """

@@ -84,8 +84,8 @@ class AuditFinding(Struct, frozen=True):
 class AuditVerification(Struct, frozen=True):
     """The result of verifying the audit log.
 
-    - `reached`: the number and hash of the last row that was checked. Users can write both down: if the log is
-      rewritten later, it no longer contains this row.
+    - `reached`: the number and hash of the last row that was checked. The user can write them down: if the log is
+      rewritten later, it no longer contains a row with this number and hash.
     - `stopped`: whether verification ended before the last row.
     """
 

@@ -34,7 +34,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     - `model`: the model that wrote the summary.
     - `at`: the time in seconds since 1970.
     - `usage`: the total token usage of the model's requests.
-    - `number`: assigned by the store.
+    - `number`: the number under which the store keeps the summary; 0 until it is stored.
     """
 
     last: int

@@ -187,8 +187,9 @@ class AuditLog:
     ) -> tuple[AuditRow, ...]:
         """Return up to *limit* audit rows that match the filter *wanted*, newest first.
 
-        Rows that are not yet written to disk are included. If *describe* is given, it is called for each row, on
-        another thread. It returns a text in which the words of the filter are also searched for. Raises StoreError.
+        Rows that are not yet written to disk are included. If *describe* is given, it is called on another
+        thread with each row, and returns the text that is displayed for the row. A row then also matches if the words
+        of the filter occur in this text. Raises StoreError.
         """
         from mcphost.store.audit_reader import AuditReader
 

@@ -181,10 +181,11 @@ class WindowIndex:
         return self._size
 
     def add(self, text: str, spans: Iterable[tuple[int, int]], group: str) -> bool:
-        """Add the windows of *text* that overlap one of *spans*; return False if the limit is reached before the end.
+        """Add the windows of *text* that overlap one of *spans*; return False if the index became full.
 
-        Texts are numbered from 0 in the order in which they are added. A window that occurs in several texts of the
-        same *group* is recorded only for the first of these texts.
+        The index is full when it contains the maximum number of windows; the remaining windows of *text* are then not
+        added. Texts are numbered from 0 in the order in which they are added. A window that occurs in several texts of
+        the same *group* is recorded only for the first of these texts.
         """
         number, groups = len(self._groups), self._groups
         groups.append(group)

@@ -38,8 +38,8 @@ _WINDOW_WEIGHT = 4
 class OutsideText(Struct, frozen=True):
     """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource it came from.
 
-    `target` identifies the program or URL from which the server sent the text (see `Message.servers`). `target` is ""
-    if this is unknown, or if `server` is a name that `origin_name` returned.
+    `target` is the digest of the program or URL that the server had when it sent the text (see `Message.servers`). It
+    is "" if the digest is unknown, or if `server` is a name that `origin_name` returned.
     """
 
     server: str

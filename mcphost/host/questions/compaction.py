@@ -63,7 +63,7 @@ CompactionVerdict = UseSummary | KeepMessages
 class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
     """Question that asks whether a summary may replace the first `messages` messages in model requests.
 
-    - `numbers`: the numbers of these messages.
+    - `numbers`: the numbers under which these messages are stored.
     - `sources`: the messages that the summary cites.
     - `model`: the model that wrote the summary, using `usage` tokens.
     - `instructions`: the user's instructions for the summary, "" for none.

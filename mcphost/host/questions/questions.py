@@ -91,7 +91,7 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 
 
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
-    """Question that asks whether the model may receive a result.
+    """Question that asks whether the model may receive the result of a tool call, a resource or a skill.
 
     `parts` are all parts that the model would receive, in order. `tool` is the tool that was called with `arguments`,
     `resources/read` for a resource that the user attached, or `load_skill` for a skill. `is_error` means that the tool
@@ -408,7 +408,7 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
 class Accept(Struct, frozen=True):
     """Answer that submits the form with this content.
 
-    A field that is missing gets its default; a field that is null is omitted.
+    A field of the form that `content` does not contain gets its default; a field whose value is None is omitted.
     """
 
     content: dict[str, Any] = {}  # noqa: RUF012

@@ -325,9 +325,9 @@ class FolderQuestions:
         self._lock = anyio.Lock()
 
     def register(self, server: WaitingServer) -> None:
-        """Register a server.
+        """Register a server whose roots requests may need a decision by the user.
 
-        If the server is waiting when a question about another server is asked, the question covers both.
+        If the server is waiting for a decision when a question about another server is asked, the question covers both.
         """
         self._servers.append(server)
 

@@ -64,7 +64,7 @@ class SamplingModels:
         return models
 
     def record_speed(self, name: str, tokens: int, seconds: float) -> None:
-        """Store a model's speed in tokens per second, computed from the size and duration of a reply."""
+        """Remember a model's speed: *tokens* is the length of one of its replies, which took *seconds* seconds."""
         if tokens >= 10 and seconds > 0:
             self._speeds[name] = round(tokens / seconds, 1)
 

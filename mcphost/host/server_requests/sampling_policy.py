@@ -173,9 +173,10 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return how many output tokens the limits allow, and "".
+        """Return a pair: the number of output tokens that the limits allow, and "".
 
-        If they allow none, return 0 and a sentence about the limit. *needed* is the number of input tokens.
+        If the limits allow none, return 0 and a sentence about the limit that is reached. *needed* is the number of
+        input tokens.
         """
         self._discard_expired()
         limits = (

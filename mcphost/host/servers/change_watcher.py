@@ -344,7 +344,7 @@ class ServerChanges:
         return self._watcher.announced_uris() if self._watcher is not None else ()
 
     async def unwatch(self, uri: str) -> None:
-        """Unsubscribe from one resource; if not connected, only forget the subscription. Raises ServerError."""
+        """Unsubscribe from one resource; without a session, only forget the subscription. Raises ServerError."""
         if self._watcher is None:
             self.watched_uris.pop(uri, None)
         else:

@@ -60,10 +60,10 @@ class EditableTexts(Protocol):
         ...
 
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
-        """Remember that *text* came from a server; *source* names the feature, such as "prompt".
+        """Remember that *text* came from a server; *source* names the server's feature, such as "prompt".
 
-        *target* identifies the program or URL from which the server sent it, "" for the current one; see
-        `Message.servers`.
+        *target* is the digest of the program or URL that the server had when it sent the text, "" for the current
+        program or URL; see `Message.servers`.
         """
         ...
 
@@ -182,8 +182,8 @@ class ServerFeatures:
     def note_text(self, server: str, source: str, text: str, target: str = "") -> None:
         """Remember that *text*, which the user can edit and send as a message, came from a server.
 
-        *source* names the feature that returned the text, such as "prompt". *target* identifies the program or URL from
-        which the server sent it, "" for the current one; see `Message.servers`.
+        *source* names the feature that returned the text, such as "prompt". *target* is the digest of the program or
+        URL that the server had when it sent the text, "" for the current program or URL; see `Message.servers`.
         """
         if self._editable_texts is not None:
             self._editable_texts.get().note_text(server, source, text, target)

@@ -31,7 +31,8 @@ CANCEL_SECONDS = 2.0
 class ProgressTracker:
     """Converter from one tool call's notifications to progress events.
 
-    A task status has a message but no numbers, so its event repeats the numbers of the previous event.
+    A task status has a message, but does not state the progress and its total. The event for a task status therefore
+    repeats the progress and total of the previous event.
     """
 
     def __init__(self, call: str, server: str) -> None:

@@ -21,7 +21,7 @@ _Pairs = tuple[tuple[str, str], ...]
 
 
 class SavedMessage(Struct, frozen=True, tag_field="type", tag="message"):
-    """A line of a saved log that contains a message.
+    """A line of a saved message log that contains a message.
 
     The message is in `message` or, if it is cut off or not valid JSON, in `text`.
     """
@@ -40,7 +40,7 @@ class SavedMessage(Struct, frozen=True, tag_field="type", tag="message"):
 
 
 class SavedExchange(Struct, frozen=True, tag_field="type", tag="http"):
-    """A line of a saved log that is an HTTP exchange; see `LoggedExchange`."""
+    """A line of a saved message log that contains an HTTP exchange; see `LoggedExchange`."""
 
     number: int
     time: datetime

@@ -143,10 +143,10 @@ class ServerApprovals:
         self._shown: dict[tuple[str, str], ShownValues] = {}
 
     def show_values(self, server: ServerConfig, shown: ShownValues) -> None:
-        """Set the values to show when the user is asked to approve this exact configuration in this run.
+        """Set the values of variables and headers to show when the user is asked to approve this exact configuration.
 
-        *shown* contains values that someone other than the user wrote, such as the publisher of the server. The
-        approval question shows them even if they are now stored in the keyring.
+        This applies only to this run. *shown* contains values that someone other than the user wrote, such as the
+        publisher of the server. The approval question shows them even if they are now stored in the keyring.
         """
         self._shown[server.name, server_digest(server)] = shown
 

@@ -76,7 +76,7 @@ class HookDenied(ToolFailure):
 class HookFailed(HookDenied):
     """Raised when a call is refused because a hook could not be run or failed.
 
-    *problem* is "could not be run" or "failed".
+    The parameter *problem* states which of the two happened: "could not be run" or "failed".
     """
 
     def __init__(self, hook: str, problem: str, reason: str) -> None:
