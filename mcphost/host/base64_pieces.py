@@ -40,7 +40,7 @@ _ESCAPES = _write_escapes()
 
 
 def unescape_base64(body: bytes) -> bytes:
-    r"""Return the same JSON, but without escapes such as "\/" or "\u002b" for characters that occur in base64."""
+    r"""Return the JSON *body* without escapes such as "\/" or "\u002b" for characters that occur in base64."""
     if (b"\\/" not in body and b"\\u00" not in body) or b"\xff" in body:
         return body
     return b"".join(map(_unescape_chunk, _split_between_escapes(body)))

@@ -409,8 +409,8 @@ def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -
     """Return how a non-empty log differs from its checkpoint, or "" if they match.
 
     - "head missing": there is no checkpoint.
-    - "rows missing": the log does not contain the row in the checkpoint.
-    - "rewritten": this row has another hash.
+    - "rows missing": the log has no row with the number in the checkpoint.
+    - "rewritten": the row with this number does not have the hash in the checkpoint.
     """
     if checkpoint is None:
         return "head missing"
@@ -488,8 +488,8 @@ _TABLES = (("grants", "grant"), ("trust", "trust"))
 async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
     """Return records of the grants and approved servers that existed before the audit log.
 
-    The last record contains the number of conversations. Missing columns are tolerated. If the database cannot be read,
-    the result is one record that reports the failure.
+    The last record contains the number of conversations. The tables may lack columns, because an older version of
+    mcphost may have created them. If the database cannot be read, the result is one record that reports the failure.
     """
     try:
         return await database.run(_read)

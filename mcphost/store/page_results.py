@@ -84,7 +84,9 @@ class PageResultStore:
 
 
 def add_page_result(db: sqlite3.Connection, conversation_id: str, use_id: str, body: bytes, at: float) -> None:
-    """Store the encoded call *body*, and delete the conversation's oldest calls if they exceed a limit.
+    """Store the encoded call *body*, and delete the conversation's oldest calls if there are too many.
+
+    The number of calls and their total size are limited.
 
     See `PageResultStore.add` for the other parameters. A call that exceeds the size limit is not stored.
     """

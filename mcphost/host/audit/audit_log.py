@@ -124,8 +124,9 @@ class AuditLog:
         self, subject: AuditSubject, event: str, *, decision: str = "", who: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """Record an event, such as a new or revoked grant, a change of mode, or a newly trusted file.
+        """Record an event, such as a new or revoked grant, a change of auto-approve mode, or a newly trusted file.
 
+        See `record_decision` for *who* and *grant*. *decision* is a word for what was decided, such as "always".
         *detail* is stored whether or not `[audit] content` is set, with secrets removed. It must contain only facts
         such as names and numbers, not free text. Raises ConsentDenied if a required row cannot be written.
         """

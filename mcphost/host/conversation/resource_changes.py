@@ -136,7 +136,7 @@ def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
 
 
 def unified_diff(before: str, after: str) -> str:
-    """Return a unified diff without file names, or "" if the texts are equal or too slow to compare."""
+    """Return a unified diff without file names, or "" if the texts are equal or comparing them takes too long."""
     if before == after or max(len(before), len(after)) > MAX_COMPARED_CHARACTERS:
         return ""
     old, new = before.split("\n"), after.split("\n")

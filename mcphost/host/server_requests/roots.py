@@ -230,8 +230,8 @@ class Roots:
         """Add a folder to the list, rename a listed folder, or restore a removed one.
 
         *path* may start with `~`, or be relative to the folder in which mcphost was started; it is stored with
-        symbolic links resolved. If *name* is None, the name is not changed. *who* is the source that the audit log
-        records (see `audit_labels.SOURCE_LABELS`).
+        symbolic links resolved. If *name* is None, the name is not changed. *scope* is the scope of the edit (see
+        RootScope). *who* is the source that the audit log records (see `audit_labels.SOURCE_LABELS`).
 
         Raises UsageError if the folder cannot be read or is already in the list, or if there are too many folders.
         Raises StoreError if the edit cannot be stored, and ConsentDenied if the audit log cannot record it.

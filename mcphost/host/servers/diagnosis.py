@@ -33,10 +33,10 @@ _MAX_TOOL_NAME = 64
 async def diagnose_server(servers: Servers, name: str, provider: str = "") -> AsyncIterator[DiagnosisStep]:
     """Diagnose a server and yield the result of each step; stop after the first failed step.
 
-    *provider* is the provider of the selected model, "" for none; the tools are checked against its rules. A server
-    that is not approved is neither started nor contacted. Even the host name in its URL is not looked up, because the
-    name may contain the value of a variable. The server's tools and other features are those that the host's own
-    connection listed. Raises UsageError for an unknown name.
+    *provider* is the provider of the selected model, "" for none; one step checks whether it accepts the input schemas
+    of the tools. A server that is not approved is neither started nor contacted. Even the host name in its URL is not
+    looked up: the name may contain the value of a variable, which a lookup would reveal. The server's tools and other
+    features are those that the host's own connection listed. Raises UsageError for an unknown name.
     """
     config = servers.find(name).config
     if config.disabled:

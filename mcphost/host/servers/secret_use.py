@@ -36,10 +36,10 @@ class DataUse(Struct, frozen=True, kw_only=True):
 async def find_data_use(
     data: ServerData, files: Iterable[Path], grants: GrantStore, planned: Mapping[Path, bytes] | None = None
 ) -> DataUse:
-    """Look for references to *data* in *files*, and in each `.mcp.json` that the user has approved.
+    """Return to which of a server's secrets, and whether to its bundle, *files* or an approved `.mcp.json` refers.
 
-    A bundle is shared by all servers installed from it, so other files may refer to it. *planned* maps files to content
-    that is checked instead of the content on disk.
+    *data* contains the names of the secrets and the bundle. All servers installed from a bundle share it, so files of
+    other servers may refer to it. *planned* maps files to content that is searched instead of the content on disk.
     """
     names = data.secrets
     if not names and data.bundle is None:
