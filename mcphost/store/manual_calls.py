@@ -43,8 +43,8 @@ _DELETE_OLDEST = """
 class StoredManualCall(Struct, frozen=True):
     """A tool call that the user made without the model, and its result.
 
-    - `outcome`: "ok", "error" (the tool returned an error), "failed" (the call did not return a result) or "stopped"
-      (the user cancelled the call).
+    - `outcome`: "ok", "error" (the tool reported an error or its result is invalid), "failed" (the call did not return
+      a result) or "stopped" (the user cancelled the call).
     - `text`, `images`: shown to the user.
     - `at`: the time of the result in seconds since 1970.
     - `seconds`: the duration of the call.

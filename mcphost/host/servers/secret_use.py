@@ -36,7 +36,7 @@ class DataUse(Struct, frozen=True, kw_only=True):
 async def find_data_use(
     data: ServerData, files: Iterable[Path], grants: GrantStore, planned: Mapping[Path, bytes] | None = None
 ) -> DataUse:
-    """Return to which of a server's secrets, and whether to its bundle, *files* or an approved `.mcp.json` refers.
+    """Return which of a server's secrets *files* or an approved `.mcp.json` use, and whether they use its bundle.
 
     *data* contains the names of the secrets and the bundle. All servers installed from a bundle share it, so files of
     other servers may refer to it. *planned* maps files to content that is searched instead of the content on disk.

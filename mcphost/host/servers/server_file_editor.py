@@ -278,7 +278,7 @@ class ServerFileEditor:
         return replace_fields(use.without_kept(data), secrets=secrets, used=use.used)
 
     async def find_use(self, server: ServerConfig, data: ServerData, *planned: ServerEdit) -> DataUse:
-        """Return which of *data* the known files will refer to after the *planned* edits; see `find_data_use`."""
+        """Return which secrets in *data* the known files will use after the *planned* edits; see `find_data_use`."""
         files = [Path(server.file)] if server.file else []
         own = (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)
         files += [*(self.config_dir / name for name in own), self.folder / PROJECT_FILE]
