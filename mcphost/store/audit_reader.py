@@ -113,8 +113,8 @@ class AuditReader:
     ) -> tuple[AuditRow, ...]:
         """Return the newest rows that match the filter, at most *limit*, newest first.
 
-        If *describe* is given, it is called with a row and returns the text that is displayed for this row; the words
-        of the filter can then also match that text. *describe* must not raise an error.
+        If *describe* is given, it is called for each row and returns the displayed text of the row (see
+        `DescribeFunction`); the words of the filter can then also match that text. *describe* must not raise an error.
         """
         where, values = _build_where(filter_by, has_description=describe is not None)
 

@@ -189,8 +189,8 @@ class AuditLog:
         """Return up to *limit* audit rows that match the filter *wanted*, newest first.
 
         Rows that are not yet written to disk are included. If *describe* is given, it is called on another
-        thread with each row, and returns the text that is displayed for the row. A row then also matches if the words
-        of the filter occur in this text. Raises StoreError.
+        thread for each row, and returns the displayed text of the row (see `DescribeFunction`). A row then also matches
+        if the words of the filter occur in this text. Raises StoreError.
         """
         from mcphost.store.audit_reader import AuditReader
 

@@ -18,7 +18,7 @@ from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import replace
 
 MAX_IMAGE_BYTES = 3_750_000
-"""Anthropic takes 5 MB of base64 for an image, Amazon Bedrock 3.75 MB before base64; others take more."""
+"""Maximum size of an image: Anthropic takes 5 MB of base64, Amazon Bedrock 3.75 MB before base64; others take more."""
 MAX_IMAGE_SIDE = 8_000
 """Maximum width and height in pixels; Anthropic refuses an image that exceeds it."""
 SCALED_SIDE = 2_048

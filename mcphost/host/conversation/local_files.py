@@ -23,7 +23,7 @@ from mcphost.serialization import Struct, replace
 MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of text that are attached; a longer file is truncated."""
 MAX_READ_BYTES = 32 * 1024 * 1024
-"""Bytes of a text file that are read to find a range of lines, and the maximum of an image or PDF file."""
+"""Maximum bytes read from a text file to find a range of lines, and maximum size of an image or PDF file."""
 MAX_BINARY_BYTES = 8 * 1024 * 1024
 """Maximum bytes of a file that is attached without being converted."""
 MAX_FOLDER_ENTRIES = 500

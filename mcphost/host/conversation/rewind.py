@@ -72,8 +72,8 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
     """A tool call that ran, or may have run, and is not undone when the user goes back.
 
     - `outcome`: "ok", "error" (the tool reported an error or its result is invalid), "failed" (the call did not return
-      a result) or "stopped" (the call was cancelled or interrupted); for a call that was sent to the background, "running" while the call runs and
-      "background" after it has ended.
+      a result) or "stopped" (the call was cancelled or interrupted); for a call that was sent to the background,
+      "running" while the call runs and "background" after it has ended.
     - `at`: when the model requested the call, or when the user's own call was sent, in seconds since 1970.
     - `is_on_branch`: whether a message on the current branch requested the call. False for calls on other branches and
       for the user's own calls.

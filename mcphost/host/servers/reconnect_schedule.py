@@ -20,7 +20,7 @@ STEADY_SECONDS = 60
 """Seconds that a server must have been ready before the attempts are counted from the beginning."""
 FIRST_UNREACHABLE_DELAY = 2.0
 MAX_UNREACHABLE_DELAY = 60.0
-"""Seconds between two attempts to reach an HTTP server that is not up; each attempt doubles the delay.
+"""Maximum seconds between two attempts to reach an unreachable HTTP server; each attempt doubles the delay.
 
 For a server at a loopback address, the delay stays the same.
 """

@@ -45,7 +45,7 @@ MAX_RUNNING_HOOKS = 8
 """Maximum number of hooks that run at once, because a model may propose hundreds of calls in one answer."""
 
 _MAX_QUICK_ANSWER = 64 * 1024
-"""Maximum size of an answer that is parsed on the event loop; one of a megabyte takes 170 ms."""
+"""Maximum size of a hook's output that is parsed on the event loop; parsing a megabyte takes 170 ms."""
 
 _DENIAL = re.compile(rb"""["']decision["']\s*:\s*["']deny["']""")
 _MAX_REASON = 500
