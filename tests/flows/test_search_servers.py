@@ -125,8 +125,8 @@ def test_why_an_entry_was_left_out_is_said_in_the_language_of_the_person(program
     place = ("--lang", "zh-CN", "--registry", str(tmp_path / "registry.json"))
     said = program.run("servers", "search", *place).stderr.decode().splitlines()
     assert said[:3] == [
-        "mcphost: 条目 a.b/bad 已被略去。该条目无效：Object missing required field `version`",
-        "mcphost: 第 2 个条目已被略去。该条目无效：Object missing required field `name`",
+        "mcphost: 条目 a.b/bad 已被略去。该条目无效：对象缺少必需的字段 `version`",
+        "mcphost: 第 2 个条目已被略去。该条目无效：对象缺少必需的字段 `name`",
         "mcphost: 第 3 个条目已被略去。名称 'bad name' 无效。",
     ]
 

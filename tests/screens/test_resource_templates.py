@@ -95,7 +95,7 @@ async def test_a_long_address_leaves_the_error_and_the_keys_in_sight_and_is_read
         box = form.query_one("#box").content_region
         for name in ("#description", "#value-1", "#fault", "#buttons", "#keys"):
             assert box.contains_region(form.query_one(name).region), name
-        assert "page up/down" in driver.text()
+        await driver.until(lambda: "page up/down" in driver.text(), "the keys that scroll")
         assert "Fend/" not in driver.text()
         for _step in range(100):
             await driver.pilot.press("pagedown")

@@ -251,5 +251,6 @@ def _find_unique(server: str, which: str, listed: Sequence[Skill]) -> Skill:
             f"The server {server!r} has {len(matches)} skills named {which!r}.",
             f"Use the address of one of them: {', '.join(skill.uri[:200] for skill in matches[:10])}.",
         )
-    names = ", ".join(skill.name for skill in listed[:20]) or "none"
-    raise UsageError(f"The server {server!r} has no skill {which[:200]!r}.", f"Its skills: {names}.")
+    names = ", ".join(skill.name for skill in listed[:20])
+    hint = f"Its skills: {names}." if names else "It has no skills."
+    raise UsageError(f"The server {server!r} has no skill {which[:200]!r}.", hint)

@@ -96,7 +96,7 @@ def describe_constraints(field: Field) -> str:
         case "texts":
             words = [_("one text a line"), _describe_range(field.min_items, field.max_items, _("lines"), _count_lines)]
         case "json":
-            words = [f"JSON {clean_line(field.outline, MAX_OUTLINE + 1)}".strip()]
+            words = [" ".join(("JSON", clean_line(field.outline, MAX_OUTLINE + 1))).strip()]
         case _:
             words = []
     return " · ".join(word for word in words if word)

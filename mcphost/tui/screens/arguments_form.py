@@ -108,7 +108,10 @@ class ArgumentsForm(FormScreen[A]):
         self.call_after_refresh(self._update_key_hints, width)
 
     def _update_key_hints(self, width: int) -> None:
-        self.query_one("#keys", Static).update("\n".join(wrap_key_hints(self.key_hints(), width)))
+        lines = wrap_key_hints(self.key_hints(), width)
+        keys = self.query_one("#keys", Static)
+        keys.styles.height = len(lines)
+        keys.update("\n".join(lines))
 
     def _overflowing(self) -> list[Widget]:
         parts: Any = self.query("#description, #fields, #made")

@@ -48,7 +48,7 @@ def test_a_line_with_another_label_is_shown_as_it_is() -> None:
     ("line", "pair"),
     [
         ("results: reviewed by you before the model gets them", ("结果", "先由你审阅，再交给模型")),
-        ("never: exec: rm：-rf", ("永不", "exec: rm：-rf")),
+        ("never: exec: rm：-rf", ("从不", "exec: rm：-rf")),
     ],
 )
 def test_a_line_is_split_into_its_label_and_value_in_every_language(line: str, pair: tuple[str, str]) -> None:

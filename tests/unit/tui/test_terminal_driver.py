@@ -6,6 +6,7 @@ import os
 import pty
 import struct
 import termios
+from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
@@ -50,12 +51,20 @@ def test_ordinary_text_is_passed_to_the_terminal_unchanged() -> None:
     os.close(master)
 
 
+class InstantLoop:
+    """An event loop that calls functions from other threads at once."""
+
+    def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
+        callback()
+
+
 class RecordingDriver(ResilientDriver):
     """A driver that counts how often it was asked to take over the terminal again."""
 
     def __init__(self, fileno: int) -> None:
         self.fileno, self.resumed = fileno, 0
         self._auto_restart, self._writer_thread = True, None
+        self._loop = InstantLoop()
 
     def resume_application_mode(self) -> None:
         self.resumed += 1
