@@ -252,5 +252,7 @@ def _find_unique(server: str, which: str, listed: Sequence[Skill]) -> Skill:
             f"Use the address of one of them: {', '.join(skill.uri[:200] for skill in matches[:10])}.",
         )
     names = ", ".join(skill.name for skill in listed[:20])
-    hint = f"Its skills: {names}." if names else "It has no skills."
-    raise UsageError(f"The server {server!r} has no skill {which[:200]!r}.", hint)
+    raise UsageError(
+        f"The server {server!r} has no skill {which[:200]!r}.",
+        f"Its skills: {names}." if names else "It has no skills.",
+    )
