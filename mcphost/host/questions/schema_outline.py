@@ -85,8 +85,8 @@ class _Outliner:
         properties = as_object(keywords.get("properties"))
         if properties:
             return f"{{{', '.join(self._describe_members(properties, keywords.get('required'), depth))}}}"
-        others = keywords.get("additionalProperties")
-        return f"{{string: {self.describe(others, depth + 1)}}}" if isinstance(others, dict) and others else "object"
+        others = as_object(keywords.get("additionalProperties"))
+        return f"{{string: {self.describe(others, depth + 1)}}}" if others else "object"
 
     def _describe_members(self, properties: dict[str, Any], required: object, depth: int) -> Iterator[str]:
         names = cast("list[Any]", required)[:_MAX_REQUIRED] if isinstance(required, list) else []
