@@ -178,7 +178,7 @@ class Listing(Struct, Generic[T], frozen=True):
 
     @property
     def values(self) -> tuple[T, ...]:
-        """The decoded entries without their JSON."""
+        """The decoded entries; `entries` also has the JSON of each one."""
         return tuple(entry.value for entry in self.entries)
 
 

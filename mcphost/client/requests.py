@@ -185,10 +185,10 @@ class SignInCallback(Protocol):
 
 
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
-    """Call and await *before_send* unless it is None; see `Session.request`.
+    """Call and await *before_send*, the caller's check before each attempt to send a request; do nothing if it is None.
 
-    Errors raised by *before_send* propagate. *has_context_changed* is the argument of *before_send*: whether, since the
-    last attempt, the user has signed in, a new session was opened, or the tools were listed again.
+    Errors raised by *before_send* propagate. *has_context_changed* is passed to it: True if the user has signed in, a
+    new session was opened, or the tools were listed again since the request was last attempted.
     """
     if before_send is not None:
         await before_send(has_context_changed)

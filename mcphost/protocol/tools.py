@@ -83,9 +83,9 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the first MAX_BLOCKS content blocks as raw JSON, and the number of remaining blocks.
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound for the number of remaining blocks.
 
-        The number is a lower bound; it is 0 only if there are no remaining blocks.
+        The bound is 0 only if no blocks remain.
         """
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 

@@ -98,7 +98,8 @@ class CopyIndex:
     def find(self, text: str, budget: CopyBudget) -> Iterator[Copy]:
         """Yield the parts of *text* that were copied from indexed texts, until *budget* is used up.
 
-        Copies from the same group are yielded in order and do not overlap.
+        Each indexed text belongs to a group. For each group, copies are yielded in the order of their positions in
+        *text*, and they do not overlap.
         """
         gram, heads, mask = self._gram, self._heads, len(self._heads) - 1
         covered: dict[str, int] = {}
@@ -206,7 +207,8 @@ class WindowIndex:
     def find(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[Copy]:
         """Yield the parts of *text* that overlap one of *spans* and were copied from indexed texts.
 
-        Copies from the same group are yielded in order and do not touch.
+        Each indexed text belongs to a group. For each group, copies are yielded in the order of their positions in
+        *text*, and there is at least one character between two of them.
         """
         length, groups, hashes, numbers = self._length, self._groups, self._hashes, self._numbers
         mask = len(hashes) - 1

@@ -356,7 +356,7 @@ class ServerChanges:
             self._watcher.mark_stale()
 
     def list_again(self) -> None:
-        """Request that the server's features be listed again after a connection failure; see ChangeWatcher."""
+        """Request a new listing of the server's features, because the connection failed and they may have changed."""
         if self._watcher is not None:
             self._watcher.list_again()
 

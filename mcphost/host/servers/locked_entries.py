@@ -167,15 +167,14 @@ def _hide_words(text: str, hidden_count: int = 1) -> str:
 
 
 def _bind_hidden(text: str, hidden: str, hidden_count: int) -> str:
-    """Return *hidden*, with a digest of *text* appended if anything in it is hidden.
+    """Return *hidden*, which is *text* with probable secrets hidden, so that it still changes whenever *text* changes.
 
-    *hidden* is *text* with probable secrets hidden. What is hidden may in fact be code to run, so every change of
-    *text* must change the result. If anything is hidden, the result therefore also contains a slow digest (PBKDF2) of
-    *text*, its `${…}` references and the hosts of its addresses. The same applies if *text* itself contains a
-    placeholder such as "[hidden]", because it could otherwise be mistaken for a result with hidden parts.
+    If parts are hidden, three things are appended: a slow digest (PBKDF2) of *text*, the `${…}` references in *text*,
+    and the hosts of the addresses in it. They are needed because a hidden part may be code to run instead of a secret.
+    They are also appended if *text* itself contains a placeholder such as "[hidden]".
 
-    *hidden_count* is the number of texts in the entry that are partly hidden; if there are many, each digest uses fewer
-    iterations.
+    *hidden_count* is the number of partly hidden texts in the same server entry; if there are many, each digest uses
+    fewer iterations.
     """
     if hidden == text and not any(mark in text for mark in _PLACEHOLDERS):
         return text

@@ -67,9 +67,11 @@ class ProjectLock:
         return self.locked is not None and self.locked.identity is not None
 
     def allows(self, listed: ToolDefinition, digest: str) -> bool:
-        """Return whether the tool *listed* may be trusted when first seen.
+        """Return whether the lock file accepts the tool *listed*, which has not been used before.
 
-        *digest* is the SHA-256 of the definition's canonical JSON, in hexadecimal.
+        If the file records this server's tools, the name and digest of *listed* must be among them; otherwise every
+        tool is accepted. Before `load` has succeeded, none is. *digest* is the SHA-256 of the canonical JSON of
+        *listed*, in hexadecimal.
         """
         if not self._is_read or not self.has_tools:
             return self._is_read

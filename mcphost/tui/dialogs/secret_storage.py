@@ -125,7 +125,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Keep secrets in memory only; if the passphrase inputs are open, only close them."""
+        """Close the passphrase fields if they are shown; otherwise close the dialog and keep secrets in memory only."""
         if not self.close_extra():
             self.dismiss(KeepInMemory())
 
@@ -221,7 +221,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Leave the secrets file locked; if the input is open, only close the input."""
+        """Close the passphrase field if it is shown; otherwise close the dialog and leave the secrets file locked."""
         if not self.close_extra():
             self.dismiss(LeaveLocked())
 

@@ -239,7 +239,7 @@ class PromptsScreen(ListScreen):
         )
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with this row's prompt."""
+        """Choose this row's prompt: close the screen and return the prompt to the caller."""
         self.dismiss(row.value)
 
 
