@@ -432,8 +432,8 @@ class PrivateKeyFilter:
     def _continues_key(self, line: str) -> bool:
         """Return whether *line* looks like the next line of a key; if not, the key is considered complete.
 
-        The last line of a key can be short, and a logger may have added words before the key on each line. Therefore,
-        the line after a full line counts as part of the key if it has the same number of words.
+        The last line of a key can be too short to be recognized, and a logger may begin each line with words such as
+        the time. Therefore, a line that follows a line of full length and has as many words counts as part of the key.
         """
         from mcphost.private_key_lines import is_full_line, is_header  # few outputs contain a key
 

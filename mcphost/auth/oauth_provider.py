@@ -282,10 +282,10 @@ class OAuthProvider:
         return not shared_sign_in.is_cancelled
 
     async def _join_running_sign_ins(self, scopes: tuple[str, ...]) -> StoredSignIn | None:
-        """Wait for sign-ins in other tasks; return the result of one that requested *scopes*, or None.
+        """Wait until no other task is signing in and return None, or return the result of one that requested *scopes*.
 
-        None means that no sign-in is running now. The caller can then start its own, provided that it awaits nothing
-        else first. Raises SignInRequired.
+        After None, the caller may start its own sign-in if it does so before its next `await`. Raises SignInRequired if
+        a sign-in that was waited for fails.
         """
         while self._shared_sign_in is not None:
             has_joined = await self._join_sign_in(self._shared_sign_in)

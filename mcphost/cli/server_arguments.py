@@ -74,8 +74,8 @@ async def split_pair(
 ) -> tuple[str, str]:
     """Split a flag's value, such as `NAME=VALUE`, into the name and the value.
 
-    *separator* is "=" or ":", and *is_name* checks the name. *number* counts the occurrences of the flag from 1; error
-    messages contain it. If the value is missing, it is read at the terminal, without echo.
+    *separator* is "=" or ":", and *is_name* checks the name. *number* says which occurrence of the flag this is, from
+    1, for error messages. If the value is missing, it is read at the terminal, without echo.
 
     Raises UsageError if the name is missing or rejected by *is_name*. Also raises UsageError if the value is missing
     and the user cannot be asked or types nothing.

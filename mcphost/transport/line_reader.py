@@ -86,8 +86,9 @@ class LineReader:
         """Create a reader that passes lines to *handle_line*.
 
         - *pause*, *resume*: called to stop and to continue reading from the stream.
+        - *handle_line_in_steps*: if given, called instead of *handle_line* for a line of more than 64 KB.
         - *limit*: the maximum length of a line in bytes; a longer line is dropped, and *on_malformed* is called.
-        - *filter_lines*: returns the lines to handle, from the lines that have just been completed.
+        - *filter_lines*: called with the lines that have just been completed; returns those to handle.
         """
         self._handle_line = handle_line
         self._pause = pause

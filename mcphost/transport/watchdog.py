@@ -250,7 +250,7 @@ class Watchdog:
             await anyio.to_thread.run_sync(stop_stale_groups, folder)
 
     def _start(self) -> None:
-        """Start the watchdog process; end it again if `close` was called while it was starting.
+        """Start the watchdog process; if `close` was called in the meantime, stop it.
 
         This runs in a thread. It sets `_process` instead of returning the process, because the result would be lost if
         the task that waits for the thread were cancelled.

@@ -135,8 +135,8 @@ class ServerEditor:
         *expected* is the entry that the user began to edit. Raises ConfigError if the file no longer contains this
         entry.
 
-        Secrets that mcphost had moved to the keyring are deleted if no file refers to them after the change. The notes
-        of the saved server name the deleted secrets, which stay in memory so that `undo` can restore them. See
+        Secrets that mcphost had moved to the keyring are deleted if no file refers to them after the change, and are
+        listed in the `notes` of the result. They stay in memory so that `undo` can restore them. See
         ServerApprovals.show_values for *shown*.
         """
         config = self._servers.find(name).config

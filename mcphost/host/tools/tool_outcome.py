@@ -32,9 +32,9 @@ class ToolCallOutcome(Struct, frozen=True):
 class ToolFailure(Exception):
     """Raised when a tool call proposed by the model cannot run.
 
-    `user_text` and `model_text` give the reason to the user and to the model. `decision` describes, in mcphost's log
-    file, whether the user was asked about the call or declined it.
-    `outcome` is the outcome in the ToolFinished event.
+    `user_text` and `model_text` give the reason to the user and to the model. `decision` is written to mcphost's log
+    file: whether the user was asked about the call, and whether the user declined it. `outcome` is the outcome in the
+    ToolFinished event.
     """
 
     outcome: Literal["failed", "declined"] = "failed"

@@ -339,7 +339,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         self.set_focus(area)
 
     def _masked_note(self) -> str:
-        """Return a note that names the secrets omitted from the JSON, or "" if none are omitted."""
+        """Return a note that names the secrets that the JSON editor does not show, or "" if there are none."""
         if not self._masked_values:
             return ""
         names = join_list(clean_line(name, 60) for name in self._masked_values)[:300]

@@ -315,7 +315,7 @@ class ServersScreen(TypeAheadListScreen):
             self.app.push_screen(MessagesScreen(self.host, row.value), self._leave_with)  # pyright: ignore[reportUnknownMemberType]
 
     def action_log(self) -> None:
-        """Open a screen that shows the selected server's log across the whole terminal."""
+        """Open the selected server's log as a screen of its own."""
         from mcphost.tui.screens.server_log import ServerLogScreen
 
         if row := self.current_row():

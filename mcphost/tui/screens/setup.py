@@ -368,10 +368,10 @@ class SetupScreen(FormScreen[SetupChoice]):
                 await run_key_binding(field, event)
 
     def _handle_entered_key(self, event: events.Key) -> None:
-        """Handle a key after selection has been enabled.
+        """Handle a key once the screen accepts choices.
 
-        Space chooses the entry under the cursor. In an input, Up and Down move the focus to the previous or next
-        widget. If no list has the focus, other characters are typed into the API key input.
+        In a list, Space chooses the item under the cursor. In an input, Up and Down move the focus to the previous or
+        next widget. Any other character goes to the API key input, unless a list has the focus.
         """
         if event.key in {"up", "down"} and isinstance(self.focused, Input):
             event.stop()
