@@ -545,7 +545,7 @@ class _LateParts:
         core = self._core
         return Compactor(
             core.settings, core.conversation, core.model_selection, core.frontend, core.events,
-            core.spending.get(), self.request_parts.builder.preview,
+            core.spending.get(), core.budget.get(), self.request_parts.builder.preview,
         )  # fmt: skip
 
     @cached_property
@@ -553,7 +553,7 @@ class _LateParts:
         from mcphost.host.conversation.title_writer import TitleWriter
 
         core = self._core
-        return TitleWriter(core.settings, core.model_selection, core.spending.get(), core.events)
+        return TitleWriter(core.settings, core.model_selection, core.spending.get(), core.budget.get(), core.events)
 
     @cached_property
     def request_parts(self) -> "RequestParts":

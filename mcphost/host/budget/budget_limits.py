@@ -85,6 +85,23 @@ class BudgetLimits:
         totals = await self._spending.load_totals(conversation, turn)
         return self._compare(totals, conversation, estimate)
 
+    async def require(
+        self, conversation: str, turn: str, model: ChatModel, input_tokens: int, output_tokens: int
+    ) -> None:
+        """Check a request that mcphost makes by itself, such as for a title; the user is not asked.
+
+        *input_tokens* and *output_tokens* are estimates; *turn* is as for `check`. Raises BudgetReached if the request
+        would exceed a limit, and StoreError.
+        """
+        if not self.is_limited(conversation):
+            return
+        await self.load_prices(model)
+        request = ModelRequest(messages=(), max_output_tokens=output_tokens)
+        estimate = estimate_request(model, request, input_tokens, ())
+        exceeded = [use for use in await self.check(conversation, turn, estimate) if use.raised]
+        if exceeded:
+            raise make_budget_error(exceeded[0], estimate.cost)
+
     def raise_limits(self, conversation: str, uses: Sequence[BudgetUse]) -> None:
         """Raise each limit in *uses* that a request would exceed; its new value is `BudgetUse.raised`.
 

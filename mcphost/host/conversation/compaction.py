@@ -4,12 +4,13 @@ Compaction is started by the user, or when the context window is nearly full. Th
 in the store.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.budget.budget_limits import DEFAULT_OUTPUT_TOKENS, BudgetLimits, BudgetReached
 from mcphost.host.budget.spending import OpenSpending, SpendingTracker
 from mcphost.host.conversation.summarizer import Summarizer, estimate_summary_tokens, write_summary
 from mcphost.host.conversation_messages import Conversation
@@ -106,6 +107,7 @@ class Compactor:
         frontend: Frontend,
         events: EventBus,
         spending: SpendingTracker,
+        limits: BudgetLimits,
         preview_request: Callable[[Conversation], ModelRequest],
     ) -> None:
         self._preview_request = preview_request
@@ -115,7 +117,9 @@ class Compactor:
         self._frontend = frontend
         self._events = events
         self._spending = spending
+        self._limits = limits
         self._reported = ("", 0, 0)  # the conversation, the index and the tokens of the message reported as too large
+        self._usage = Usage()  # of the latest summary, even if it failed
         self._refused = ("", 0)  # the conversation in which the user last refused, and the request's size in tokens
 
     @property
@@ -165,14 +169,14 @@ class Compactor:
 
         *overflow* is the error with which the model rejected the request, None if the request was not sent. *turn* is
         the id of the turn to which the cost of the summary is added. With `[compaction] mode = "ask"`, the user is
-        asked first; with "never", nothing is summarized. A failure is reported to the user as a notice, and nothing is
-        changed.
+        asked first; with "never", nothing is summarized. With "auto", each request for the summary must be within the
+        budget. A failure is reported to the user as a notice, and nothing is changed.
 
         Nothing is summarized if the request would still not fit into the window, if the summary would not be shorter
         than the messages, or if the last user message alone is larger than the window. In the last case, the user is
         notified, unless *overflow* is given; call `explain_overflow` to add this information to the error.
         """
-        model = self._model_selection.model
+        model, self._usage = self._model_selection.model, Usage()
         if model is None:
             return CompactionResult()
         conversation = self._active.current
@@ -190,9 +194,9 @@ class Compactor:
             if plan is None or (is_asking and not await self._offer(plan, tokens, window, overflow)):
                 return CompactionResult()
             return await self._summarize(conversation, plan.messages, "", why, is_reviewed=is_asking, turn=turn)
-        except ModelError as error:
+        except (ModelError, BudgetReached) as error:
             self._events.notify("error", f"No summary was made. {error.message}", error.hint)
-            return CompactionResult()
+            return CompactionResult(usage=self._usage)
 
     def explain_overflow(self, request: ModelRequest, overflow: ModelError) -> ModelError:
         """Return *overflow*, the error for a request that is too long, with a better hint if no summary can help.
@@ -316,8 +320,12 @@ class Compactor:
         def publish_progress(done: int, planned: int) -> None:
             self._events.publish(SummaryProgress(count, done, planned))
 
-        def track(tokens: int) -> AbstractAsyncContextManager[OpenSpending]:
-            return self._spending.track_messages(model, conversation.id, tokens, turn)
+        @asynccontextmanager
+        async def track(tokens: int) -> AsyncGenerator[OpenSpending]:
+            if not is_reviewed:  # otherwise, the user asked for the summary
+                await self._limits.require(conversation.id, turn, model, tokens, DEFAULT_OUTPUT_TOKENS)
+            async with self._spending.track_messages(model, conversation.id, tokens, turn) as spending:
+                yield spending
 
         summarizer, outcome = Summarizer(model, instructions, publish_progress, track), "stopped"
         try:
@@ -334,6 +342,7 @@ class Compactor:
             outcome = "failed"
             raise
         finally:
+            self._usage = summarizer.usage
             self._events.publish(SummaryProgress(count, 0, 0, summarizer.usage, outcome))
         if is_reviewed:
             question = replace(_make_review(conversation, compaction, before, after, why), instructions=instructions)

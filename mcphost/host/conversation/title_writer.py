@@ -2,12 +2,12 @@
 
 import logging
 import re
-from contextlib import AbstractAsyncContextManager
 
 import anyio
 
 from mcphost.errors import McpHostError, ModelError
-from mcphost.host.budget.spending import OpenSpending, SpendingTracker
+from mcphost.host.budget.budget_limits import BudgetLimits
+from mcphost.host.budget.spending import SpendingTracker
 from mcphost.host.conversation_messages import Conversation
 from mcphost.host.conversation_titles import TITLE_COLUMNS, make_title
 from mcphost.host.event_bus import EventBus
@@ -45,11 +45,17 @@ class TitleWriter:
     """
 
     def __init__(
-        self, settings: RuntimeSettings, model_selection: ModelSelection, spending: SpendingTracker, events: EventBus
+        self,
+        settings: RuntimeSettings,
+        model_selection: ModelSelection,
+        spending: SpendingTracker,
+        limits: BudgetLimits,
+        events: EventBus,
     ) -> None:
         self._settings = settings
         self._model_selection = model_selection
         self._spending = spending
+        self._limits = limits
         self._events = events
         self._is_failing = False
 
@@ -72,7 +78,10 @@ class TitleWriter:
             self._report(to_mcphost_error(error, _log, "the title of a conversation"))
 
     async def _request(self, conversation: Conversation) -> str:
-        """Return the title that the model writes, or "" if it writes none. Raises ModelError."""
+        """Return the title that the model writes, or "" if it writes none.
+
+        Raises ModelError, and BudgetReached if the request would exceed the budget.
+        """
         model = self._model_selection.get_named(self._settings.titles.model)
         if model.name == "demo":  # it plays a script and writes no titles
             return ""
@@ -80,7 +89,10 @@ class TitleWriter:
         text = dumps({"user": clean_text(first.text[:_MAX_INPUT]), "assistant": clean_text(last.text[:_MAX_INPUT])})
         request = llm.ModelRequest(messages=(Message(role="user", parts=(TextPart(text),)),), system=TITLE_PROMPT)
         written = ""
-        async with self._track(conversation, model, text) as spending, model.stream(request) as events:
+        tokens = estimate_text_tokens(TITLE_PROMPT) + estimate_text_tokens(text)
+        await self._limits.require(conversation.id, "", model, tokens, _MAX_OUTPUT)
+        track = self._spending.track_messages(model, conversation.id, tokens)
+        async with track as spending, model.stream(request) as events:
             async for event in events:
                 if isinstance(event, llm.TextDelta):
                     written += event.text[:_MAX_OUTPUT]
@@ -90,12 +102,6 @@ class TitleWriter:
                 elif isinstance(event, llm.StreamFinished):
                     spending.usage = event.usage
         return clean_title(written)
-
-    def _track(
-        self, conversation: Conversation, model: llm.ChatModel, text: str
-    ) -> AbstractAsyncContextManager[OpenSpending]:
-        tokens = estimate_text_tokens(TITLE_PROMPT) + estimate_text_tokens(text)
-        return self._spending.track_messages(model, conversation.id, tokens)
 
     def _report(self, error: McpHostError) -> None:
         if not self._is_failing:

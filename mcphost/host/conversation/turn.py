@@ -278,7 +278,8 @@ class Turn:
     async def _prepare(self) -> PreparedRequest:
         """Build a request within the budget; if it would nearly fill the context window, summarize messages first."""
         prepared = await self._budget.prepare(self._conversation, self._id, self._model)
-        if await self._compact_if_needed(prepared.request):
+        usage = self.usage
+        if await self._compact_if_needed(prepared.request) or self.usage != usage:  # a summary costs, even if it failed
             prepared = await self._budget.prepare(self._conversation, self._id, self._model)
         self._model = prepared.model
         return prepared

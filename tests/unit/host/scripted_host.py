@@ -14,6 +14,7 @@ from mcphost.client.session import SessionObserver
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.rules import Rule
 from mcphost.config.schema import (
+    BudgetConfig,
     CompactionConfig,
     ConsentConfig,
     ContextConfig,
@@ -162,6 +163,7 @@ async def open_host_with(
     consent: ConsentConfig | None = None,
     compaction: CompactionConfig | None = None,
     titles: TitlesConfig | None = None,
+    budget: BudgetConfig | None = None,
     hooks: tuple[HookConfig, ...] = (),
     run_hook: RunHook | None = None,
     same_as: tuple[str, ...] = (),
@@ -191,6 +193,7 @@ async def open_host_with(
         context=context or ContextConfig(),
         compaction=compaction or CompactionConfig(),
         titles=titles or TitlesConfig(),
+        budget=budget or BudgetConfig(),
         hooks=hooks,
     )  # fmt: skip
     host = build_host(

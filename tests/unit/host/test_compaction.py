@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.schema import CompactionConfig, ModelConfig
+from mcphost.config.schema import BudgetConfig, CompactionConfig, ModelConfig
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.conversation.compaction import find_cut
 from mcphost.host.conversation.summarizer import SUMMARY_PROMPT, list_request_messages
@@ -17,6 +17,7 @@ from mcphost.host.events import CompactionChanged, NoticeEvent, SummaryProgress
 from mcphost.host.host import Host
 from mcphost.host.lifetime import Lazy
 from mcphost.host.questions.compaction import KeepMessages, OfferCompaction, ReviewCompaction, UseSummary
+from mcphost.host.questions.cost import StopTurn
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, StreamFinished, TextDelta, Usage
@@ -398,6 +399,23 @@ async def test_a_refused_request_is_sent_again_once_with_a_summary(tmp_path: Pat
         failed = await host.conversation.send(LONG)
         assert failed.outcome == "failed"
         assert failed.error == too_long.message
+
+
+async def test_an_automatic_summary_ends_before_a_request_that_would_exceed_the_budget(tmp_path: Path) -> None:
+    model = ScriptedModel(*(text_round("It was told. [1]") for _ in range(40)))  # each request costs $0.001
+    auto, budget = CompactionConfig(mode="auto", keep_messages=2), BudgetConfig(per_conversation=0.0215)
+    frontend = ScriptedFrontend(StopTurn())
+    async with open_host_with(tmp_path, {}, model, frontend, compaction=auto, budget=budget) as host:
+        await talk(host, *[LONG] * 19, "b")
+        events = host.events.subscribe()
+        # A summary now takes more than 2 requests.
+        model.facts = ModelFacts(context_window=500, input_price=1e-9, output_price=1e-9, max_output_tokens=100)
+        turn = await host.conversation.send("c")
+        assert (turn.outcome, turn.text) == ("budget", "")
+        notices = [event.text for event in events.drain() if isinstance(event, NoticeEvent)]
+        assert [notice for notice in notices if notice.startswith("No summary was made. $0.0220 of per_conversation")]
+        assert [request.system.startswith(SUMMARY_PROMPT) for request in model.requests[20:]] == [True, True]
+        assert host.conversation.compaction is None
 
 
 SAID = "This model's maximum context length is 1000 tokens. However, your messages resulted in {} tokens."

@@ -8,13 +8,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.config.schema import TitlesConfig
+from mcphost.config.schema import BudgetConfig, TitlesConfig
 from mcphost.errors import ModelError, StoreError
 from mcphost.host.conversation.title_writer import FAILURE_HINT, TITLE_PROMPT, clean_title
 from mcphost.host.events import NoticeEvent, SpendingChanged
 from mcphost.host.host import Host
 from mcphost.llm.messages import ResourcePart
-from mcphost.llm.model import ModelEvent, ModelRequest
+from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest
 from mcphost.store.conversations import ConversationStore
 from tests.fakes.model import HANG, ScriptedModel, text_round
 from tests.unit.host.scripted_host import open_host_with
@@ -71,6 +71,21 @@ async def test_its_cost_counts_as_that_of_the_conversation(tmp_path: Path) -> No
         await wait_for(lambda: host.conversation.title == "Capital of France")
         costs = [event.total for event in events.drain() if isinstance(event, SpendingChanged)]
     assert costs == pytest.approx([0.001, 0.002])
+
+
+async def test_a_title_that_would_exceed_the_budget_is_not_requested(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("Paris."), text_round("Capital of France"), text_round("Rome."))
+    budget = BudgetConfig(per_conversation=0.0015)  # an answer costs 0.001
+    model.facts = ModelFacts(input_price=0.0, output_price=0.000001, max_output_tokens=900)
+    async with open_host_with(tmp_path, {}, model, titles=BY_MODEL, budget=budget) as host:
+        events = host.events.subscribe()
+        await host.conversation.send("capital?")
+        notices: list[NoticeEvent] = []
+        await wait_for(
+            lambda: bool(notices.extend(one for one in events.drain() if isinstance(one, NoticeEvent)) or notices)
+        )
+        assert (len(model.requests), await stored_titles(host)) == (1, ["capital?"])
+    assert "of per_conversation" in notices[0].text
 
 
 async def test_attachments_and_more_than_2000_characters_are_not_sent(tmp_path: Path) -> None:
