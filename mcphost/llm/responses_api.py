@@ -218,7 +218,5 @@ class ResponsesStream:
             details = _members(getattr(response, "incomplete_details", None))
             self._summary.reason = "content_filter" if details.get("reason") == "content_filter" else "length"
         usage = getattr(response, "usage", None)
-        self._summary.input_tokens = parse_token_count(getattr(usage, "input_tokens", 0))
-        self._summary.output_tokens = parse_token_count(getattr(usage, "output_tokens", 0))
         cached = getattr(getattr(usage, "input_tokens_details", None), "cached_tokens", 0)
-        self._summary.cached_tokens = parse_token_count(cached)
+        self._summary.set_counts(getattr(usage, "input_tokens", 0), getattr(usage, "output_tokens", 0), cached)

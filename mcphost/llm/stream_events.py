@@ -31,11 +31,22 @@ class StreamSummary:
 
     def set_usage(self, usage: Any) -> None:
         """Store the token counts from the usage report in a chunk."""
-        self.input_tokens = parse_token_count(getattr(usage, "prompt_tokens", 0))
-        self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
         details = getattr(usage, "prompt_tokens_details", None)
-        self.cached_tokens = parse_token_count(getattr(details, "cached_tokens", 0))
-        self.cache_write_tokens = parse_token_count(getattr(details, "cache_creation_tokens", 0))
+        self.set_counts(
+            getattr(usage, "prompt_tokens", 0),
+            getattr(usage, "completion_tokens", 0),
+            getattr(details, "cached_tokens", 0),
+            getattr(details, "cache_creation_tokens", 0),
+        )
+
+    def set_counts(self, sent: object, received: object, cached: object, written: object = 0) -> None:
+        """Store the reported numbers of input, output, cached and newly cached tokens; an invalid number counts as 0.
+
+        At most the input can be cached: a larger number would make the cost negative.
+        """
+        self.input_tokens, self.output_tokens = parse_token_count(sent), parse_token_count(received)
+        self.cached_tokens = min(parse_token_count(cached), self.input_tokens)
+        self.cache_write_tokens = min(parse_token_count(written), self.input_tokens - self.cached_tokens)
 
     def to_event(self, cost: float | None, uncached_cost: float | None = None) -> worker_protocol.WorkerFinished:
         """Return the event that ends the stream, with the collected token counts and *cost* in US dollars.
