@@ -102,7 +102,7 @@ class KnownInstructions:
         self._latest: dict[str, tuple[ServerConfig, str]] = {}
 
     def remember(self, server: ServerConfig, text: str) -> None:
-        """Remember the part of a server's instructions that is sent to the model.
+        """Remember *text*, a server's instructions, up to the length that is sent to the model.
 
         If a limit on the number or size of the texts is reached, only the server's name is remembered, in `left_out`.
         """

@@ -9,7 +9,8 @@ from mcphost.serialization import Struct, replace
 class ChangeAcceptance(Struct, frozen=True):
     """The user's decision to accept all changes of one server's tools for this session.
 
-    `server_digest` is the digest to which the server's approval is bound; when this digest changes, the decision ends.
+    `server_digest` is the digest of the server's settings, such as its command or URL. The decision ends when the
+    server has another digest.
     """
 
     id: str
@@ -32,19 +33,19 @@ class ChangeAcceptances:
         self._by_server: dict[str, ChangeAcceptance] = {}
 
     def add(self, server: str, server_digest: str) -> ChangeAcceptance:
-        """Accept the later changes of a server's tools; an earlier decision for the server is replaced."""
+        """Record that the user accepts all later changes of a server's tools; replace an earlier decision for it."""
         # "t", because the ids of stored grants are hexadecimal, so that no prefix matches both kinds.
         one = ChangeAcceptance(f"t{secrets.token_hex(4)}", server, server_digest, time.time())
         self._by_server[server] = one
         return one
 
     def find(self, server: str, server_digest: str) -> ChangeAcceptance | None:
-        """Return the decision for the server with this name and approval digest, or None."""
+        """Return the decision for the server with this name and this digest of its settings, or None."""
         one = self._by_server.get(server)
         return one if one is not None and one.server_digest == server_digest else None
 
     def count_use(self, one: ChangeAcceptance) -> None:
-        """Count one use of a decision, unless it was revoked or replaced."""
+        """Count one use of the decision *one*; do nothing if it was revoked or replaced."""
         current = self._by_server.get(one.server)
         if current is not None and current.id == one.id:
             self._by_server[one.server] = replace(current, uses=current.uses + 1, last_used=time.time())

@@ -100,7 +100,8 @@ class ChangeWatcher:
     async def list_all(self) -> ServerListing:
         """Fetch all lists at the start of a session; see `fetch_listing` for the errors raised.
 
-        Refreshes are delayed in proportion to the duration of earlier listings, but not of this first one.
+        After a slow listing, the next refresh is delayed, so that a slow server is not listed too often. This first
+        listing causes no such delay.
         """
         await self._list(KINDS)
         # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.
@@ -213,11 +214,11 @@ class ChangeWatcher:
         self._is_doubtful = True
 
     def list_again(self) -> None:
-        """Request that all features be listed again after a connection failure.
+        """Request a new listing of all features, because the connection failed. Does not wait.
 
-        After the failure, the server may be a new process with other features. A new session lists all features anyway,
-        but an HTTP server without session ids can be replaced within a session. From protocol version 2026-07-28 on,
-        the next tool call waits until the tools are listed.
+        The server may now be a new process with other features. A new session lists all features anyway, but an HTTP
+        server without session ids can be replaced while the session continues. In protocol version 2026-07-28 and
+        later, the next tool call waits for the new tool list.
         """
         self._is_doubtful = True
         self._stale_kinds.update(KINDS)
@@ -284,7 +285,7 @@ class ChangeWatcher:
             return True
 
     def announced_uris(self) -> tuple[str, ...]:
-        """Return the URIs of the subscribed resources whose changes the server announces."""
+        """Return the URIs of the resources for which the server has confirmed the subscription."""
         announced = set(self._session.watched.uris)
         return tuple(uri for uri in self._watched_uris if uri in announced)
 
@@ -312,7 +313,7 @@ class ChangeWatcher:
 
 
 class ServerChanges:
-    """The subscriptions of one server, and the state of its tool list, across the server's sessions.
+    """The resource subscriptions of one server, which outlast its sessions, and access to the current ChangeWatcher.
 
     *wait_until_ready* waits until a session is ready; it may raise ServerError, ConsentDenied or UsageError. While
     there is no session, the tool list counts as up to date. The methods may be called from any task.
@@ -340,7 +341,7 @@ class ServerChanges:
                 return self._watcher
 
     def announced_uris(self) -> tuple[str, ...]:
-        """Return the URIs of the subscribed resources whose changes the server announces in the current session."""
+        """Return the URIs of the resources for which the server has confirmed the subscription in this session."""
         return self._watcher.announced_uris() if self._watcher is not None else ()
 
     async def unwatch(self, uri: str) -> None:
@@ -351,7 +352,7 @@ class ServerChanges:
             await self._watcher.unwatch(uri)
 
     def mark_stale(self) -> None:
-        """Mark the tool list as outdated; see ChangeWatcher."""
+        """Mark the tool list as outdated, after the server rejected a call; see `ChangeWatcher.mark_stale`."""
         if self._watcher is not None:
             self._watcher.mark_stale()
 

@@ -79,7 +79,7 @@ def reference_risks(server: ServerConfig) -> tuple[str, ...]:
 
 
 def argument_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return a warning if the server's command line reveals local secrets to other programs."""
+    """Return warnings about secrets in the server's command line, which other programs on the machine can read."""
     shown = dict.fromkeys(
         what
         for place, what in list_references(server)

@@ -337,9 +337,9 @@ class ServerConnection:
                 self.changes.list_again()
 
     def on_call_ended(self, number: int) -> None:
-        """Publish `CallEnded`: a request to the server ended while a question asked during the request is still open.
+        """Publish `CallEnded`, after a request to the server ended while a question that it caused is still open.
 
-        *number* is the number of the request, the `call_number` of its ServerRequestContext.
+        *number* is the `call_number` of the request's ServerRequestContext.
         """
         self._events.publish(CallEnded(self.config.name, self.request_handler.call_number(number)))
 
@@ -571,7 +571,7 @@ class ServerConnection:
             self._known_instructions.remember(self.config, self._facts.instructions)
 
     def _on_changes_accepted(self) -> None:
-        """Publish the new state after the user accepted quarantined tools."""
+        """Publish the server's state, because the user accepted quarantined tools, which are now available."""
         if self._session is not None:
             self._events.publish(self.event())
 

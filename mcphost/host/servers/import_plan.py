@@ -64,7 +64,8 @@ class ImportCandidate(Struct, frozen=True, kw_only=True):
     def other_settings(self) -> tuple[str, ...]:
         """Lines that describe what an approval covers besides the command line or URL, such as variables.
 
-        Values that may be code are shown in full, unless the server is from one of the user's own configuration files.
+        Values that may be code are shown in full if someone else may have written them, for example if the server was
+        found in a project. In servers from the user's own configuration files, they are masked if they look secret.
         """
         if self.server is None:
             return ()

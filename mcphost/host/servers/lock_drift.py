@@ -93,11 +93,11 @@ def compare_entries(name: str, before: LockedServer | None, after: LockedServer 
 
 
 def _drop_incomparable(before: LockedServer, after: LockedServer) -> tuple[LockedServer, LockedServer]:
-    """Return both records without the environment file's variables if these cannot be compared.
+    """Return both records, without variables of the environment file that cannot be compared.
 
-    If the environment file cannot be read now, its locked variables are dropped; without the file, the server does not
-    start anyway. If the file could not be read when the server was locked, its current variables are dropped, but only
-    if none of them decides which code runs or where connections go.
+    - If the file cannot be read now, its variables are dropped from *before*. The server does not start without it.
+    - If the file could not be read when the server was locked, its variables are dropped from *after*. They are kept,
+      and so reported as differences, if any of them can decide which code runs or where connections go.
     """
     if after.env_file_variables is None:
         before = replace(before, env_file_variables=None)

@@ -228,9 +228,10 @@ def _keep_references(text: str, shown: str) -> str:
 def _lockable_value(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable or header as recorded in the lock file; NOT_LOCKED if it is not recorded.
 
-    URLs and values that decide which code runs or where connections go are recorded, with secrets hidden. Of other
-    values, only references such as `${NAME}` are recorded, with a slow digest of the whole value if it contains other
-    text, because this text can decide who receives the secrets. See `_bind_hidden` for *hidden_count*.
+    URLs are recorded with secrets hidden, and so are values that decide which code runs or where connections go. Of any
+    other value, only references such as `${NAME}` are recorded. If the value contains both references and other text, a
+    slow digest of the whole value is added, because the other text can decide who receives the referenced secrets. See
+    `_bind_hidden` for *hidden_count*.
     """
     is_risky, is_secret = classify_variable(name) is not None, is_secret_name(name)
     if "://" in text or (is_risky and not is_secret):
@@ -262,9 +263,9 @@ def _lock_env_file(server: ServerConfig) -> dict[str, str] | None:
 def _lock_file_variable(name: str, text: str, hidden_count: int) -> str:
     """Return the value of a variable in an environment file as recorded in the lock file.
 
-    Returns NOT_LOCKED if the value is not recorded. Each developer may have a file with different secrets, so some
-    parts are hidden and not compared: probable secrets in URLs that decide only where connections go, and user names in
-    the URLs of package sources. All hosts are compared. See `_bind_hidden` for *hidden_count*.
+    Returns NOT_LOCKED if the value is not recorded. Each developer may have a file with other credentials. The record
+    is therefore the same for two URLs that differ only in credentials: in probable secrets, or for the URL of a package
+    source, in the user name. It always differs if the hosts differ. See `_bind_hidden` for *hidden_count*.
     """
     risk = classify_variable(name)
     origins = _find_origins(text) if "://" in text and risk in (None, "network", "packages") else None

@@ -1,7 +1,8 @@
 """The record of one server in a project's lock file (`mcphost.lock`).
 
-Without a lock file, every tool is trusted when it is seen for the first time. If the lock file records the
-server's tools, only these are trusted. If the lock file exists but cannot be used, the server is not started.
+Without a lock file, a tool that mcphost has never seen before is accepted without asking the user. If the lock file
+records the server's tools, only these are accepted. If the lock file exists but cannot be used, the server is not
+started.
 """
 
 from collections.abc import Mapping
@@ -63,15 +64,15 @@ class ProjectLock:
 
     @property
     def has_tools(self) -> bool:
-        """Whether the lock file records this server's tools; if so, no other tools are trusted when first seen."""
+        """Whether the lock file records this server's tools, so that `allows` accepts no others."""
         return self.locked is not None and self.locked.identity is not None
 
     def allows(self, listed: ToolDefinition, digest: str) -> bool:
-        """Return whether the lock file accepts the tool *listed*, which has not been used before.
+        """Return whether the lock file accepts *listed*, a tool that mcphost has never seen before.
 
-        If the file records this server's tools, the name and digest of *listed* must be among them; otherwise every
-        tool is accepted. Before `load` has succeeded, none is. *digest* is the SHA-256 of the canonical JSON of
-        *listed*, in hexadecimal.
+        If the file records this server's tools, *listed* must be one of them, with the same definition. If it records
+        none, or there is no lock file, every tool is accepted. No tool is accepted before `load` has succeeded.
+        *digest* is the SHA-256 of the canonical JSON of *listed*, in hexadecimal.
         """
         if not self._is_read or not self.has_tools:
             return self._is_read

@@ -39,9 +39,9 @@ _SEARCH_LIMIT = 100
 
 
 class PlanSource:
-    """Source of install plans: one way to run a server from a registry, with its inputs.
+    """Maker of the configuration entries for one way to run a server from a registry, such as an npm package.
 
-    For a server that is distributed as a bundle, plans are made from the manifest in the unpacked bundle.
+    If *bundle*, an unpacked bundle, is given, the entries are made from the manifest in it.
     """
 
     def __init__(self, option: InstallOption, bundle: OpenedBundle | None = None) -> None:
@@ -58,7 +58,7 @@ class PlanSource:
         return plan_bundle(self._bundle.manifest, self._bundle.folder, values, show_missing=show_missing)
 
     def input_names(self) -> dict[str, dict[str, set[str]]]:
-        """Return the names of the inputs that each variable and header uses.
+        """Return the names of the inputs whose values each environment variable and HTTP header contains.
 
         The result is keyed by section ("env" or "headers"), then by the name of the variable or header.
         """
@@ -67,7 +67,7 @@ class PlanSource:
         return {"env": self._bundle.manifest.input_names()}
 
     def discard(self) -> None:
-        """Delete the bundle, if one was unpacked for this plan."""
+        """Delete the unpacked bundle, if there is one."""
         if self._bundle is not None:
             self._bundle.discard()
 

@@ -1,4 +1,4 @@
-"""Notices about never-rules that match no call, because their server has no such tool."""
+"""Notices about never-rules (rules that forbid tool calls) for tools that their server does not have."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,9 +9,9 @@ from mcphost.host.event_bus import EventBus
 
 
 class NeverRuleNotices:
-    """Notices about never-rules for tools that their server does not have; each rule is reported once.
+    """Notices that warn the user, once for each never-rule, if the rule has no effect because no server has its tool.
 
-    Nothing is reported before `start` is called, because some commands report such rules themselves.
+    No notices are shown before `start` is called; commands that report such rules themselves do not call it.
     """
 
     def __init__(
@@ -25,14 +25,13 @@ class NeverRuleNotices:
         self._is_started = False
 
     def start(self) -> None:
-        """Start reporting never-rules that match no call."""
+        """Show notices from now on, beginning with the next call of `handle_tools`."""
         self._is_started = True
 
     def handle_tools(self, server: str, tools: Iterable[str]) -> None:
-        """Record the tools of *server*, and report never-rules that are now known to match no call.
+        """Record the tools of *server*, and report the never-rules that match no tool.
 
-        If a rule can also match tools of other configured servers, the rule is reported only when the tools of those
-        servers are known, too.
+        A rule that can also match tools of other configured servers is reported only when their tools are known, too.
         """
         self._tools[server] = [*tools, LOAD_SKILL]
         rules = self._list_rules()

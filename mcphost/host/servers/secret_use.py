@@ -14,13 +14,13 @@ from mcphost.store.grants import GrantStore
 
 
 class DataUse(Struct, frozen=True, kw_only=True):
-    """Which of a server's secrets configuration files still refer to, and whether they refer to its bundle.
+    """Result of a search in configuration files for references to a server's secrets and its bundle.
 
     - `unused`: the secrets to which no file refers.
     - `used`: the other secrets, each with a file that refers to it.
     - `keeps_bundle`: whether a file refers to the server's bundle, or may do so because it cannot be read.
-    - `unreadable`: the error if a file, or the list of approved files, cannot be read. The secrets in `unused` may then
-      be used by a file that could not be read.
+    - `unreadable`: the error if a file, or the list of approved files, cannot be read; otherwise None. A file that
+      could not be read may refer to secrets in `unused`.
     """
 
     unused: tuple[str, ...] = ()
@@ -36,10 +36,10 @@ class DataUse(Struct, frozen=True, kw_only=True):
 async def find_data_use(
     data: ServerData, files: Iterable[Path], grants: GrantStore, planned: Mapping[Path, bytes] | None = None
 ) -> DataUse:
-    """Return which of a server's secrets *files* or an approved `.mcp.json` use, and whether they use its bundle.
+    """Search *files* and all approved `.mcp.json` files for references to a server's secrets and its bundle.
 
-    *data* contains the names of the secrets and the bundle. All servers installed from a bundle share it, so files of
-    other servers may refer to it. *planned* maps files to content that is searched instead of the content on disk.
+    *data* contains the names of the secrets and the folder of the bundle. Several servers may have been installed from
+    the same bundle. *planned* maps files to content that is searched instead of the content on disk.
     """
     names = data.secrets
     if not names and data.bundle is None:

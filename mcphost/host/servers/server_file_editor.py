@@ -278,7 +278,7 @@ class ServerFileEditor:
         return replace_fields(use.without_kept(data), secrets=secrets, used=use.used)
 
     async def find_use(self, server: ServerConfig, data: ServerData, *planned: ServerEdit) -> DataUse:
-        """Return which secrets in *data* the known files will use after the *planned* edits; see `find_data_use`."""
+        """Search all configuration files, as they will be after the *planned* edits, for uses of *data*."""
         files = [Path(server.file)] if server.file else []
         own = (SERVERS_FILE, LOCAL_FILE, SETTINGS_FILE)
         files += [*(self.config_dir / name for name in own), self.folder / PROJECT_FILE]
@@ -590,7 +590,7 @@ class ServerFileEditor:
         await approve_project(self._grants, self._audit, make_project_file(file.path, content))
 
     async def _load(self, edit: ServerEdit) -> ServerConfig | None:
-        """Load the configuration files and return the edited server, with the restrictions that apply to it.
+        """Load the configuration files and return the edited server as mcphost now uses it.
 
         Returns None if the server is not used, or if an entry with this name in another file is used instead.
         """

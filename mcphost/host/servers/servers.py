@@ -319,9 +319,9 @@ class ServerStartup:
     """
 
     def __init__(self, servers: Iterable[ServerConnection], settings: RuntimeSettings, events: EventBus) -> None:
-        """Create the wait; each server is waited for until `limits.server_wait` seconds after it began to start.
+        """Create an object that waits for *servers*, for each until `limits.server_wait` seconds after its start.
 
-        If the server's program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
+        If a server's program may have to be installed first, this time is multiplied by NEW_SERVER_FACTOR.
         """
         self._servers = servers
         self._settings = settings
@@ -331,8 +331,9 @@ class ServerStartup:
     async def wait(self, prepare_model: Callable[[], Awaitable[None]]) -> None:
         """Wait for starting servers, then notify the user of those that are still not ready. Safe to cancel.
 
-        If servers are still starting after the time limit, *prepare_model* is awaited before the user is notified,
-        because no request can be sent before it returns. Errors raised by *prepare_model* are passed on.
+        If servers are still starting after the time limit, *prepare_model* is awaited before the user is notified.
+        Servers that become ready meanwhile are not reported: their tools can still be part of the first model request,
+        which also needs *prepare_model*. Errors raised by *prepare_model* are passed on.
         """
         if names := tuple(connection.config.name for connection in self._servers if connection.is_starting):
             self._events.publish(ServersAwaited(names))

@@ -151,7 +151,7 @@ class ServerStatus:
             self.set_state("unreachable", error.message, f"{error.hint} {hint}".lstrip())
 
     def begin_attempt(self) -> None:
-        """Set the state to "connecting", unless the server is currently marked as unreachable."""
+        """Set the state "connecting"; a server in the state "unreachable" keeps this state during the attempt."""
         if not self.is_down:
             self.set_state("connecting")
 
@@ -183,9 +183,10 @@ class ServerStatus:
             self.error = error
 
     def set_reachable(self, error: McpHostError | None) -> None:
-        """Change the state from "ready" to "unreachable" because of *error*; if *error* is None, change it back.
+        """Set whether the server of an open session can be reached: the state "ready" if *error* is None.
 
-        Does nothing in any other state.
+        Otherwise, the state is "unreachable", with the message of *error*. Does nothing if the current state is neither
+        "ready" nor "unreachable".
         """
         if error is None and self.state == "unreachable":
             self.set_state("ready")
@@ -200,11 +201,11 @@ class ServerStatus:
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Report that a remote server has not responded for *seconds*; set the state "silent".
+        """Show that a server that is being connected to has not responded for *seconds*.
 
-        A local server may need longer to start, and stays "connecting". If its command is an installer such as `npx`,
-        the status states that the program may still be downloading. Does nothing if the server is not connecting, or if
-        its status already has a message.
+        A remote server gets the state "silent". If a local server's command is an installer such as `npx`, its state
+        stays "connecting", with the message that the program may still be downloading. Does nothing for other local
+        servers, if the server is not connecting, or if its status already has a message.
         """
         if self.state != "connecting" or self.detail:
             return

@@ -68,8 +68,8 @@ class _WithdrawalLimit:
     async def wait(self, needed: float) -> None:
         """Wait until at least *needed* withdrawals are available.
 
-        Pass 1 before replacing an open question. Pass 0 before asking a new question: this waits only if the limit has
-        been exceeded.
+        Pass 1 before replacing an open question. Pass 0 before asking a new question; this waits only if more
+        withdrawals than available were counted.
         """
         now = monotonic()
         refilled = self._tokens + (now - self._refilled_at) / SECONDS_PER_WITHDRAWAL
@@ -115,8 +115,8 @@ class ToolChangeTrackerFactory:
 class ToolChangeTracker:
     """Tracker of one server's tool definitions, which quarantines those that change.
 
-    A definition is trusted when first seen, unless the project's lock file records a different one. The user is asked
-    only about changes.
+    A tool that mcphost has never seen before is accepted without asking the user, unless the project's lock file
+    records other tools or another definition. The user is asked only about changes.
 
     Await `compare_first` before the server is ready, and call `compare` with each later listing. Run `run` as a task
     during each session; it asks the user.
@@ -230,8 +230,8 @@ class ToolChangeTracker:
     async def run(self) -> None:
         """Store new tools and ask the user about quarantined ones until cancelled.
 
-        On cancellation, the open question is withdrawn; the caller must then call `save`. Tools seen for the first time
-        are stored after a short delay, because other servers use the store during startup.
+        On cancellation, the open question is withdrawn; the caller must then call `save`. New tools are stored after a
+        short delay, because other servers use the store during startup.
         """
         self._has_work = anyio.Event()
         if not (self._unsaved_changes or self._undecided()):
