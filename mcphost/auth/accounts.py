@@ -203,7 +203,10 @@ class Account(Struct, frozen=True, kw_only=True):
 
 
 class StoredAccount(Struct, frozen=True, kw_only=True):
-    """A stored account and the names of the configured servers that can use it."""
+    """A stored account and the names of the configured servers that can use it.
+
+    `used_by` names the servers that use the account now, and `configured_by` those whose configuration requires it.
+    """
 
     account: Account
     servers: tuple[str, ...] = ()

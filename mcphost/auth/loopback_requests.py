@@ -30,10 +30,13 @@ class BrowserRequest(NamedTuple):
 
 
 async def read_request(stream: ByteReceiveStream, *, body_limit: int = BODY_LIMIT) -> BrowserRequest:
-    """Read one request with its body; if *body_limit* is 0, read no body, and reject a GET request that has one.
+    """Read one request with its body, which may have at most *body_limit* bytes.
 
-    Any bytes after the request are ignored. Raises RequestRejected if the request is invalid or too large. A repeated
-    header is invalid, because programs disagree about which of its values to use.
+    If *body_limit* is 0, a GET request with a body is rejected. The body of any other request is not read; the caller
+    must reject its method. Bytes after the request are ignored.
+
+    Raises RequestRejected if the request is invalid or too large. A repeated header is invalid, because programs
+    disagree about which of its values to use.
     """
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
     try:

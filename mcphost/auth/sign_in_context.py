@@ -129,11 +129,11 @@ def sign_in_warnings(
 
     The user is warned in three cases:
 
-    - The page is on another host than *issuer*, and not on a subdomain of it. A malicious issuer can send the user to
-      the page of another issuer to obtain the code issued there (a mix-up attack, RFC 9700, section 4.4). If the user
-      enters a device code (*has_code*), the code may have been issued to another program (RFC 8628, section 5.4). If
-      *issuer* has a path, several issuers may share its host. In this case, the user is also warned if the page is on a
-      subdomain, or on another host than *token_endpoint*, which receives the code.
+    - The page is on another host or port than *issuer*; a subdomain of the issuer's host is accepted. A malicious
+      issuer can send the user to the page of another issuer to obtain the code issued there (a mix-up attack, RFC 9700,
+      section 4.4). If the user enters a device code (*has_code*), the code may have been issued to another program (RFC
+      8628, section 5.4). The rule is stricter if *issuer* has a path, because several issuers may then share its host:
+      a subdomain is not accepted, and the page must also be on the host of *token_endpoint*, which receives the code.
     - The *resource* covers more than the MCP server at *server_url*.
     - *issuer* differs from *previous_issuer*, the issuer of the last sign-in ("" if there was none). An attacker who
       has taken over the server can name an issuer that imitates the previous one.

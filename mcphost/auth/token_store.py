@@ -303,9 +303,9 @@ class TokenStore:
         """Unlock or test the secret storage before a sign-in, so that no prompt interrupts the sign-in.
 
         *required_for* is the name of a server whose tokens must be kept after mcphost quits, or "" if they need not be
-        kept. If it is given, SignInRequired is raised if the storage cannot be used and the user cannot be asked for
-        another place. However, a keyring that only needs to be unlocked is accepted, and so is the place "session"
-        (memory only), which the user configured. No other errors are raised.
+        kept. If it is given, SignInRequired is raised in two cases: if the user leaves the encrypted file locked, and
+        if the storage cannot be used and the user cannot be asked for another place. A keyring that the user only has
+        to unlock is accepted, and so is the configured place "session" (memory only). No other errors are raised.
 
         If the keyring fails this test, storing the tokens later makes only one attempt (see KeyringBackend).
         """

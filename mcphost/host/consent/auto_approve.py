@@ -152,7 +152,7 @@ class AutoApproval:
         return self._switch_off(why, who=who)
 
     def _switch_off(self, why: str, *, who: str = "mcphost") -> bool:
-        """End the mode, but still send the calls that it has approved; return whether the mode was on.
+        """End the mode, but let the calls that it has already approved be sent; return whether the mode was on.
 
         See `stop` for *why* and *who*.
         """

@@ -226,7 +226,7 @@ class ActiveGrants:
     ) -> tuple[CoveringGrant | None, ToolHistory]:
         """Return a pair: the first grant that covers the call (None if no grant does), and the tool's history.
 
-        The call counts as a use of the grant.
+        One use of the returned grant is counted.
         """
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)
@@ -297,7 +297,7 @@ class ActiveGrants:
     def count_use(self, grant: Grant) -> bool:
         """Count one use of a grant; return False if it is a session grant that was revoked in the meantime.
 
-        The approval that created the grant counts as its first use.
+        This is also called for the call that the user allowed by creating the grant.
         """
         if not grant.session:
             self._grants.count_use(grant.id)

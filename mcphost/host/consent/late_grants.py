@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class LateGrants:
-    """The active grants, with their rule matcher and schema validator; each is created on first use."""
+    """Holder of the active grants and of the rule matcher and schema validator that they need.
+
+    Each of these objects is created when it is first used.
+    """
 
     def __init__(
         self,

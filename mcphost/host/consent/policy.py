@@ -29,8 +29,8 @@ class Approval(Struct, frozen=True):
 
     `source` is what allowed the call:
 
-    - "once", "session" or "always": the user's choice in the consent prompt
-    - "session": also if the user chose this for an earlier call in this session
+    - "once" or "always": the user's choice in the consent prompt
+    - "session": the user's choice in the consent prompt for this call, or for an earlier call in this session
     - "grant": a stored grant, or a rule that the user created in the consent prompt
     - "rule": an allow-rule from the command line
     - "claim": the tool's server, which the user trusts, declares the tool read-only
@@ -113,13 +113,13 @@ class ConsentPolicy:
         is_valid: ArgumentsCheck | None = None,
         may_auto_approve: bool = True,
     ) -> Approval | Deny:
-        """Allow or deny a tool call; ask the user if no rule or grant applies.
+        """Allow or deny a tool call; ask the user if no rule or grant applies. Cancellation withdraws the prompt.
 
-        *make_question* creates the consent prompt from the tool's history; cancellation withdraws it. *has_changed*
-        means that the tool changed after this call was approved; only a grant for the new definition avoids the prompt.
+        *make_question* creates the consent prompt from the tool's history. *has_changed* means that the tool changed
+        after the call was approved; the user is asked again unless a grant for the new definition covers the call.
 
-        If the user edited the arguments and created a rule, *is_valid* checks the arguments. Invalid ones are approved
-        once, without storing the rule; the caller must report the error. *may_auto_approve* permits auto-approve mode.
+        *is_valid* checks arguments that the user edited while creating a rule. If they are invalid, no rule is stored
+        and the call is approved once; the caller must report the error. *may_auto_approve* permits auto-approve mode.
         """
         origins = await self._find_origins(identity.server, arguments)
         origins = replace(origins, must_be_named=self._matcher.asks_about_origins)
@@ -198,10 +198,10 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """Allow the call once or by a new rule, depending on the user's answer, with the arguments that it contains.
+        """Allow the call as the user answered: once, or by a new rule, and with edited arguments if there are any.
 
-        The call is denied if a never-rule covers it, or if the new rule does not. If *is_valid* rejects edited
-        arguments, the new rule is not stored and the call is approved once; the caller must report the error.
+        The call is denied if a never-rule covers it, or if the new rule does not cover it. See `authorize` for
+        *is_valid*.
         """
         identity = waiting.identity
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
@@ -245,7 +245,9 @@ class ConsentPolicy:
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
     ) -> Approval | Deny:
-        """Record a decision made without the user and return it; return a denial if it cannot be recorded.
+        """Record the decision *verdict*, for which the user was not asked, and return it.
+
+        If the decision cannot be recorded, a denial is returned instead.
 
         See `AuditLog.record_decision` for *who* and *grant*.
         """

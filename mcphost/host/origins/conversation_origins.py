@@ -72,8 +72,8 @@ class ConversationOrigins:
     def note(self, outside: OutsideText) -> None:
         """Remember text from a server or file that the user can edit and send as a message.
 
-        If a limit on the number or size of these texts is reached, the text is not remembered. The texts of its server
-        then count as not completely compared in every conversation in which the user sends a message afterwards.
+        If a limit on the number or size of these texts is reached, the text is not remembered. In every conversation in
+        which the user then sends a message, the search for copies from this server counts as incomplete.
         """
         self._conversation.set_copy_finder(self._mark_copies)
         outside = replace(outside, target=outside.target or self._servers.targets.get(outside.server, ""))
@@ -287,9 +287,9 @@ def _names_in(tools: Iterable[Raw], names: set[str]) -> set[str]:
 
 
 def _find_aliases(names: Iterable[str], configs: Sequence[ServerConfig]) -> frozenset[str]:
-    """Return the value of `ArgumentOrigins.aliases`: other names for the servers in *names*.
+    """Return the other names in *configs* for the servers in *names*, as the value for `ArgumentOrigins.aliases`.
 
-    The other names are looked up in *configs*. Reads symbolic links from the file system.
+    Reads symbolic links from the file system.
     """
     found: set[str] = set()
     for name in names:

@@ -219,7 +219,7 @@ def name_earlier_servers(message: Message, targets: Mapping[str, str]) -> Messag
 
 
 def _unknown_copies(message: Message, targets: Mapping[str, str]) -> Iterator[str]:
-    """Yield the servers whose prompts were too long to be compared with the text of a message."""
+    """Yield the servers from which the user's text may have been copied, because it was not compared completely."""
     for part in message.parts:
         if isinstance(part, TextPart):
             yield from (_origin(copied, message, targets) for copied in part.copies if not copied.spans)

@@ -119,7 +119,7 @@ def accepts_empty_text(field: Field) -> bool:
 
 
 def accepts_empty_list(field: Field) -> bool:
-    """Return whether a list of texts may be empty, so that sending it differs from omitting the field."""
+    """Return whether a field accepts an empty list as a value, so that sending it differs from omitting the field."""
     return field.kind == "texts" and not field.min_items
 
 

@@ -51,7 +51,7 @@ class _Outliner:
     def describe(self, schema: object, depth: int, kind: object = None) -> str:
         """Return the outline of *schema*, which is nested *depth* levels deep.
 
-        *kind* is one of the types that the schema allows; None means that they are not known yet.
+        If *schema* allows several types, *kind* limits the outline to one of them; None means no limit.
         """
         self._nodes += 1
         keywords = as_object(schema)

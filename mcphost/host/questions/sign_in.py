@@ -188,8 +188,10 @@ class SignInPrompts:
     ) -> str | None:
         """Ask the user to sign in; return the redirect URL that the user pasted, or None if the user declines.
 
-        Returns "" if the user switched to the other sign-in method, or if the frontend opens the browser. If mcphost
-        opens it instead, the question is asked again, so that the user can still cancel or paste the redirect URL.
+        If the user agrees to open the URL, either mcphost or the frontend opens it (see `__init__`). After mcphost has
+        opened it, the question is asked again, so that the user can still cancel or paste the redirect URL. If the
+        frontend opens it, "" is returned. If the user switches to the other sign-in method, `terms.switch_method` is
+        called, and "" is returned.
 
         *code* is the device code, "" for none. *note* is the reason if the user is asked again, otherwise "". *terms*
         contains the time limit and other details. See SignInQuestion for the other parameters.

@@ -149,10 +149,10 @@ class RootSharing:
         return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
-        """Discard the previous connection's open questions.
+        """Forget what is pending from the previous connection, such as questions that were postponed.
 
-        If the frontend cannot ask the user, also set `has_answers` to whether earlier answers allow sharing a folder.
-        Raises StoreError if the list of folders cannot be read.
+        If the frontend cannot ask the user, the stored answers are read, and `has_answers` is set to True if they allow
+        sharing at least one folder, otherwise to False. Raises StoreError if the list of folders cannot be read.
         """
         self._is_answer_pending = self._needs_relisting = self._has_ended = False
         if not self._can_ask:
