@@ -311,10 +311,10 @@ class InteractiveSignIn:
     ) -> StoredSignIn:
         """Sign in, store the tokens with their OAuth client, and return both. Can be cancelled.
 
-        *scopes* are requested in addition to those of *challenge* and, if *is_step_up* is true, those of the *previous*
-        sign-in (unless the issuer has changed). If *use_device_code* is true, the user enters a code in a browser on
-        any machine. The user is warned if the issuer differs from *previous_issuer*, the issuer of the last sign-in. If
-        *is_required* is false, SignInNotRequired is raised for a server without OAuth metadata.
+        The scopes of *challenge* and *scopes* are requested. If *is_step_up* is true and the issuer has not changed,
+        the scopes of the *previous* sign-in are requested, too. If *use_device_code* is true, the user enters a code in
+        a browser on any machine. If the issuer differs from *previous_issuer*, that of the last sign-in, the user is
+        warned. If *is_required* is false, SignInNotRequired is raised for a server without OAuth metadata.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
         RegistrationError, TokenError, InvalidScopes.

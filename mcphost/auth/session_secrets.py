@@ -20,9 +20,8 @@ class SessionSecrets:
     stored secret with the same name. *open_storage* is called on first use and returns the backend: the keyring or the
     file that the user chose.
 
-    `get`, `set` and `delete` raise McpHostError if the backend cannot be used, with one exception: while any secret is
-    in memory, the user has already been warned that the storage does not work, and `get` treats a backend that cannot
-    be read as empty.
+    `get`, `set` and `delete` raise McpHostError if the backend cannot be used. However, while any secret is in memory,
+    `get` returns None instead, because the user has already been warned that the storage does not work.
     """
 
     def __init__(self, open_storage: "Callable[[], SecretBackend]", place: str = "keyring") -> None:

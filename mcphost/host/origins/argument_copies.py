@@ -74,9 +74,10 @@ def find_origins(
 ) -> ArgumentOrigins:
     """Return the parts of the arguments that were copied from sources other than *server*.
 
-    A copy must have at least 16 characters. Encoded values are decoded, within limits. To find text that was split into
-    parts, arguments are also joined with each other, and so are member names, except for *expected_names*, the member
-    names in the tool's schema. Takes time linear in the size of the arguments.
+    A copy must have at least 16 characters. Encoded values are also searched in decoded form, within limits. To find
+    text that was split over several arguments, the joined values and the joined member names are searched, too.
+    *expected_names*, the member names in the tool's schema, are not joined. Takes time linear in the size of the
+    arguments.
     """
     values, is_whole = _collect(arguments)
     search = _Search(index)
@@ -277,8 +278,8 @@ class _Search:
 
         *path* is the path of the argument. *text* is the argument's value or was decoded from it; *encoding* is the
         name of the encoding, "" for none, and *region* is the start and end of the encoded part in the argument, None
-        for none. *folded* is *text* after folding. Copies that folding shortens to less than 16 characters are searched
-        for in *text*.
+        for none. *folded* is *text* after folding. Copies that would be shorter than 16 characters after folding are
+        found in *text* itself.
         """
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)

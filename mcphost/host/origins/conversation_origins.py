@@ -126,7 +126,7 @@ class ConversationOrigins:
         return await self._find_in(text) if text and (self._noted or self._left_out) else ()
 
     def note_copies(self, text: str, copies: Iterable[CopiedText]) -> None:
-        """Remember the parts of *text* that an earlier run found to be copied from servers."""
+        """Remember the parts of *text* that were copied from servers, as found by an earlier run in *copies*."""
         for copied in copies:
             for start, end in copied.spans:
                 self.note(OutsideText(copied.server, copied.source, text[start:end], copied.target))

@@ -231,10 +231,10 @@ class WindowIndex:
         yield from (Copy(*known) for known in latest.values())
 
     def _windows(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        """Yield the windows that overlap one of *spans*, which must be sorted, as (first start, last start, hash).
+        """Yield a (first start, last start, hash) tuple for each window that overlaps one of the sorted *spans*.
 
-        For most windows, both starts are the same. In a run of one character, such as a space, all windows are equal;
-        after the first of them, the others are yielded as one item.
+        The two starts are the same, except where one character, such as a space, is repeated: all windows there are
+        equal, so that one tuple stands for all of them except the first.
         """
         length, done = self._length, 0
         for start, end in spans:

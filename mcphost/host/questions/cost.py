@@ -20,8 +20,8 @@ BUDGET_LABELS: dict[BudgetName, str] = {
 class BudgetUse(Struct, frozen=True):
     """A limit of the budget and the amount already spent, both in US dollars.
 
-    `limit` is the limit that applies in this conversation. `raised` is the value to which `RaiseBudget` would raise it,
-    or 0 if the request does not exceed it.
+    `limit` is the limit that applies in this conversation. If the request exceeds it, `raised` is the limit after the
+    answer RaiseBudget; otherwise, `raised` is 0.
     """
 
     name: BudgetName

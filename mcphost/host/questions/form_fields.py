@@ -76,8 +76,8 @@ def validate_content(
     """Validate the values of a form, keyed by field name, and return the content to send.
 
     A missing value is replaced with the field's default. A field is omitted if its value is null, even if it has a
-    default, or if it is optional and its value is empty. Raises a UsageError that lists the invalid values; *translate*
-    translates each error in the list.
+    default, or if its value counts as empty (see `is_empty`). Raises a UsageError that lists the invalid values;
+    *translate* translates each error in the list.
     """
     problems: list[str] = []
     known = {field.name for field in fields}

@@ -243,7 +243,8 @@ TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     """Consent prompt for starting or connecting to a server; the frontend shows every field untruncated.
 
-    Likely secrets are shown as "[hidden]", with a fingerprint if a changed value needs a new approval.
+    Likely secrets are shown as "[hidden]". If a change of the secret would require a new approval, its fingerprint is
+    shown as well.
 
     - `env_file`: the path and digest of a file with more environment variables.
     - `sign_in`: the OAuth settings.

@@ -87,11 +87,10 @@ class ServerListing(Struct, frozen=True):
 
 
 class KnownInstructions:
-    """The instructions of all servers that the model may have received in this run.
+    """Record of all instructions from servers that the model may have received in this run.
 
-    The instructions are kept after a session ends, because the model has received them in earlier requests. Their
-    number and total size are limited. `left_out` names the servers whose further instructions were not kept because of
-    these limits.
+    Instructions stay in the record after the server's session has ended. Their number and total size are limited;
+    `left_out` names the servers of which instructions are missing because of these limits.
     """
 
     def __init__(self) -> None:

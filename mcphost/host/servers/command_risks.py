@@ -63,7 +63,7 @@ def address_risks(url: str) -> tuple[str, ...]:
 
 
 def reference_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return a warning for each local secret that an entry in a project's `.mcp.json` would send to a remote server."""
+    """Return a warning for each local secret that *server*, if it is a project's remote server, would receive."""
     if server.source != "project" or server.is_stdio:
         return ()
     sent: dict[str, list[str]] = {}

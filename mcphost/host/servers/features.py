@@ -107,7 +107,7 @@ class ServerFeatures:
         return time.monotonic() - began
 
     async def send_again(self, server: str, request: ClientRequest[Any]) -> None:
-        """Send a request from the message log again, bypassing the cache; the log shows the result."""
+        """Repeat a request that the message log contains, bypassing the cache; the log then shows the result."""
         session = await self._session(server)
         session.invalidate(request.METHOD)
         await session.request(request)
@@ -381,10 +381,10 @@ class AttachedSubscriptions:
         self._lock = anyio.Lock()
 
     async def follow(self, resources: Iterable[tuple[str, str]]) -> None:
-        """Subscribe to exactly these resources, and end earlier subscriptions to others. Never raises an error.
+        """Subscribe to these attached resources, and end the subscriptions that earlier calls made to others.
 
-        *resources* contains pairs of server name and URI, oldest first. Servers that cannot report changes are skipped;
-        a failed subscription is only logged.
+        *resources* contains pairs of server name and URI, oldest first; only the last MAX_FOLLOWED are used. Servers
+        that cannot report changes are skipped. Never raises an error; a failed subscription is only logged.
         """
         self._wanted = dict.fromkeys(list(resources)[-MAX_FOLLOWED:])
         async with self._lock:

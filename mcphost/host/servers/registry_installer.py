@@ -238,10 +238,11 @@ def _keep_published(record: dict[str, Any], old: Mapping[str, Any], new: Mapping
 def describe_update(
     old: ServerConfig | None, new: ServerConfig | None, planned: PlannedEntry, digest: PlannedDigest | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a diff of the server's description and the warnings that are new; secrets are masked in both.
+    """Return two tuples: the changed lines of the server's description, and the warnings. Secrets are masked.
 
-    If *old* is None, which means that the user has not approved the server, all lines and warnings are new.
-    *digest* is the digest of the new version's package, or None if it has none.
+    Warnings that also applied to *old* are left out. If *old* is None, because the user has not approved the server,
+    all lines and warnings are new. *digest* is the digest of the new version's package, or None if it has none; it adds
+    a line, and a warning for each mismatch.
     """
     if new is None:
         return (), ()
@@ -406,9 +407,9 @@ class RegistryInstaller:
         return await self._review(draft, values, asks=False)
 
     async def ask_digest(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:
-        """Look up the digest of the draft's package with npm or uv, unless already known; describe the installation.
+        """Return the review as `review` does, after looking up the digest of the draft's package if it is unknown.
 
-        Takes up to half a minute. Safe to cancel.
+        The lookup runs npm or uv and takes up to half a minute. Safe to cancel.
         """
         return await self._review(draft, values, asks=True)
 

@@ -254,7 +254,7 @@ class ServerEditor:
         return change.saved
 
     async def _update(self, edit: ServerEdit, shown: ShownValues = ONLY_MASKED) -> None:
-        """Add, update or remove the edited server to match the configuration files.
+        """Add, update or remove the edited server in the running program, so that it matches the configuration files.
 
         See ServerApprovals.show_values for *shown*.
         """

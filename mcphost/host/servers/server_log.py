@@ -107,7 +107,7 @@ class ServerLogBuffer:
             self._stderr_tail.append(line)
 
     def begin_attempt(self) -> None:
-        """Make `describe_stderr` forget the previous process's stderr lines; the log itself keeps them."""
+        """Begin a connection attempt: `describe_stderr` returns only stderr lines from now on; the log keeps all."""
         self._store_newest()
         self._stderr_tail.clear()
         self._key_filters = {"server": PrivateKeyFilter(), "stderr": PrivateKeyFilter()}

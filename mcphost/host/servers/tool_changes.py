@@ -96,9 +96,9 @@ class ToolChangeTrackerFactory:
     ) -> None:
         """Create a factory; *on_store_error* is called with each error from the store.
 
-        After such an error, changes apply only to this run. *carry_over* transfers grants from a tool's previous
-        definition to the accepted one. *acceptances* are the user's decisions to accept all changes of a server in this
-        session.
+        After such an error, remembered definitions and the user's decisions about them apply only to this run.
+        *carry_over* transfers grants from a tool's previous definition to the accepted one. *acceptances* are the
+        user's decisions to accept all changes of a server in this session.
         """
         self.fingerprints = fingerprints
         self.frontend = frontend

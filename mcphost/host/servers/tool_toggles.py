@@ -35,7 +35,7 @@ class ToolToggles:
     ) -> None:
         """Create the registry; *on_store_error* is called with each error from the store.
 
-        After such an error, changes apply only to this run.
+        If a change cannot be stored, it applies only to this run.
         """
         self._stored_toggles = stored_toggles
         self._audit = audit
