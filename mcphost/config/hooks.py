@@ -4,6 +4,7 @@ An invalid hook is an error rather than a warning, because skipping it would all
 """
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -28,13 +29,16 @@ from mcphost.serialization import Struct, replace
 
 MAX_HOOKS = 50
 HOOKS_FILE = "hooks.toml"
+DENIAL = re.compile(rb"""["']decision["']\s*:\s*["']deny["']""")
+"""The decision "deny" in a hook's output, which is obeyed even if the output cannot be parsed."""
 
 
 class HookOutput(Struct, frozen=True):
     """Result of running a hook.
 
     - `code` is the exit code.
-    - `output` is the standard output.
+    - `output` is the standard output. If it was too long, it is the beginning, followed by a decision "deny" that was
+      found in the rest.
     - `error_output` is the end of the standard error output.
     - `failure` is a phrase that says how the hook failed, such as that it timed out; "" if it did not fail.
     - `start_error` is the reason why the hook could not be started; "" if it was started. If it is set, `failure`

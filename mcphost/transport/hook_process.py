@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from mcphost.child_watcher import install_pidfd_watcher
-from mcphost.config.hooks import HookOutput
+from mcphost.config.hooks import DENIAL, HookOutput
 from mcphost.errors import StartupError
 from mcphost.redact import redact
 from mcphost.serialization import replace
@@ -23,7 +23,13 @@ from mcphost.transport.process import build_environment, find_command
 from mcphost.transport.watchdog import Watchdog
 
 MAX_OUTPUT = 1_000_000
-"""Maximum size of a hook's standard output in bytes; a hook that prints more has failed."""
+"""Maximum size of a hook's standard output in bytes; a hook that prints more has failed.
+
+The rest is read and discarded, because an argument that the hook prints must not hide its exit code or its denial.
+"""
+
+_OVERLAP = 256
+"""Bytes of discarded output that are searched again with the next piece, because a denial may be split."""
 
 MAX_ERROR_OUTPUT = 4_000
 STOP_TIMEOUT = 1.0
@@ -118,8 +124,8 @@ def _describe_unopened_script(command: Sequence[str], folder: str) -> str:
 
 
 async def _exchange(process: Process, document: bytes, seconds: float) -> HookOutput:
-    output, errors = bytearray(), bytearray()
-    is_too_long = False
+    output, rest, errors = bytearray(), bytearray(), bytearray()
+    is_too_long = is_denied = False
 
     async def write() -> None:
         assert process.stdin is not None  # noqa: S101
@@ -129,13 +135,16 @@ async def _exchange(process: Process, document: bytes, seconds: float) -> HookOu
             await process.stdin.aclose()
 
     async def read_output(stream: ByteReceiveStream) -> None:
-        nonlocal is_too_long
+        nonlocal is_too_long, is_denied
         async for piece in stream:
-            output.extend(piece)
-            if len(output) > MAX_OUTPUT:
-                is_too_long = True
-                tasks.cancel_scope.cancel()
-                return
+            if len(output) <= MAX_OUTPUT:
+                output.extend(piece)
+                rest.extend(output[-_OVERLAP:])
+            else:
+                rest.extend(piece)
+                is_denied = is_denied or DENIAL.search(rest) is not None
+            del rest[:-_OVERLAP]
+            is_too_long = len(output) > MAX_OUTPUT
 
     async def read_errors(stream: ByteReceiveStream) -> None:
         async for piece in stream:
@@ -149,15 +158,17 @@ async def _exchange(process: Process, document: bytes, seconds: float) -> HookOu
             tasks.start_soon(write)
             tasks.start_soon(read_output, process.stdout)
             tasks.start_soon(read_errors, process.stderr)
-        if not is_too_long:
-            await process.wait()
+        await process.wait()
+    code = process.returncode or 0  # known even if a program that the hook started keeps its output open
     said = redact(errors.decode(errors="replace").strip())
     if is_too_long:
         why = f"printed more than {MAX_OUTPUT // 1_000_000} MB"
-        return HookOutput(output=bytes(output), error_output=said, failure=why)
+        if is_denied:
+            output += b'\n{"decision": "deny"}'
+        return HookOutput(code, bytes(output), said, failure=why)
     if limit.cancelled_caught or process.returncode is None:
-        return HookOutput(output=bytes(output), error_output=said, failure=f"did not end within {seconds:g} s")
-    return HookOutput(process.returncode, bytes(output), said)
+        return HookOutput(code, bytes(output), said, failure=f"did not end within {seconds:g} s")
+    return HookOutput(code, bytes(output), said)
 
 
 async def _end(process: Process) -> None:

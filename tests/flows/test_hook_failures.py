@@ -74,6 +74,24 @@ async def test_a_script_that_exits_with_status_2_declines(tmp_path: Path) -> Non
         assert shown_result(hooked) == f"The hook {hook.name} declined it: no reason given"
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('x' * 1_100_000, flush=True)\nsys.exit(2)",
+        "print(json.dumps({'reason': 'x' * 1_100_000, 'decision': 'deny'}))",
+        "print('x' * 1_100_000 + json.dumps({'decision': 'deny'}) + 'x' * 1_100_000)",
+        "import subprocess\nsubprocess.Popen(['sleep', '60'])\nsys.exit(2)",
+    ],
+    ids=["long-then-status-2", "long-reason", "in-the-middle", "output-kept-open"],
+)
+async def test_a_denial_after_long_output_or_with_open_output_counts(tmp_path: Path, code: str) -> None:
+    limit: dict[str, Any] = {"timeout": 1.0} if "sleep" in code else {}
+    hook = make_hook(tmp_path, code, on_failure="continue", **limit)
+    async with open_hooked_host(tmp_path, hook, answers=(AllowOnce(),)) as hooked:
+        assert "done" not in await hooked.call()
+        assert hooked.called == []
+
+
 async def test_the_reason_of_a_hook_that_its_interpreter_found_elsewhere_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

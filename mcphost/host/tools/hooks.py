@@ -1,7 +1,6 @@
 """Hooks: the user's programs that run before or after tool calls, and can deny or change calls but never allow them."""
 
 import json
-import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.hooks import (
+    DENIAL,
     HookOutput,
     find_hooks_root,
     hooks_file,
@@ -47,7 +47,6 @@ MAX_RUNNING_HOOKS = 8
 _MAX_QUICK_ANSWER = 64 * 1024
 """Maximum size of a hook's output that is parsed on the event loop; parsing a megabyte takes 170 ms."""
 
-_DENIAL = re.compile(rb"""["']decision["']\s*:\s*["']deny["']""")
 _MAX_REASON = 500
 _MAX_NOTE = 4_000
 RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
@@ -526,7 +525,7 @@ def _names_denial(answer: bytes) -> bool:
 
     The output may be invalid because the hook inserted an argument into its reason without escaping it.
     """
-    return _DENIAL.search(answer) is not None
+    return DENIAL.search(answer) is not None
 
 
 def _find_repeated_member(answer: bytes) -> str:
