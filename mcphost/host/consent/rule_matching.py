@@ -16,7 +16,7 @@ import anyio.to_thread
 from mcphost.config.rule_syntax import parse_path
 from mcphost.config.rules import FILES, OTHER_SERVERS, Condition, Rule, Value
 from mcphost.host.argument_origins import NO_ORIGINS, ArgumentOrigins
-from mcphost.host.consent.schema_defaults import find_default
+from mcphost.host.consent.schema_defaults import find_defaults
 from mcphost.host.consent.similar_arguments import NameComparison, UnclearNameError, may_equal, normalize_name
 from mcphost.host.runtime_settings import RuntimeSettings
 from mcphost.sandbox.schema_validator import SchemaValidator
@@ -295,9 +295,13 @@ class RuleMatcher:
         if is_present:
             return await self._match_value(condition, value, call.folder)
         # The server may use the default value that its schema declares; null is as good as no value.
-        default = find_default(call.definition, call.arguments, condition.argument)
-        is_other = default is None or await self._match_value(condition, default, call.folder) == "no"
-        return "no" if is_other else "unsure"
+        defaults = find_defaults(call.definition, call.arguments, condition.argument)
+        if defaults is None:
+            return "unsure"
+        for default in defaults:
+            if await self._match_value(condition, default, call.folder) != "no":
+                return "unsure"
+        return "no"
 
     async def _match_value(self, condition: Condition, value: Any, folder: str | None) -> RuleMatch:
         match condition.operator:

@@ -1,29 +1,35 @@
 """Default values that a tool's input schema declares for arguments."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from mcphost.serialization import Raw, as_object, find_member, loads_or_none
 
-_MAX_REFERENCES = 10
+_MAX_ALTERNATIVES = 1_000
+_COMBINING_LISTS = ("allOf", "anyOf", "oneOf")
 
 
-def find_default(definition: Raw, arguments: dict[str, Any], path: tuple[str, ...]) -> Any:
-    """Return the default value of the argument at *path*, which is missing from *arguments*; None if there is none.
+def find_defaults(definition: Raw, arguments: dict[str, Any], path: tuple[str, ...]) -> list[Any] | None:
+    """Return the default values of the argument at *path*, which is missing from *arguments*; [] if there are none.
 
-    *definition* is the tool's definition as JSON. If an entire object is missing, its default takes precedence over the
-    defaults of its members.
+    *definition* is the tool's definition as JSON. Several defaults are returned if alternatives of the schema, such as
+    those in `allOf` or `anyOf`, declare them. If an entire object is missing, its default takes precedence over the
+    defaults of its members. Returns None if the schema has too many alternatives to compare.
     """
     root = _decode_input_schema(bytes(definition))
-    schema: dict[str, Any] = root
+    schemas = _find_alternatives(root, [root])
     members: Any = arguments
     for at, name in enumerate(path):
-        schema = as_object(as_object(_resolve(root, schema).get("properties")).get(name))
+        named = [as_object(as_object(schema.get("properties")).get(name)) for schema in schemas]
+        schemas = _find_alternatives(root, named)
+        if len(schemas) > _MAX_ALTERNATIVES:
+            return None
         members = as_object(members).get(name)
-        default = schema.get("default", _resolve(root, schema).get("default"))
-        if members is None and default is not None:
-            return find_member(default, path[at + 1 :])
-    return None
+        defaults = [schema["default"] for schema in schemas if schema.get("default") is not None]
+        if members is None and defaults:
+            values = [find_member(default, path[at + 1 :]) for default in defaults]
+            return [value for value in values if value is not None]
+    return []
 
 
 @lru_cache(1)
@@ -34,16 +40,28 @@ def _decode_input_schema(definition: bytes) -> dict[str, Any]:
     return as_object(find_member(loads_or_none(definition), ("inputSchema",)))
 
 
-def _resolve(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema that the `$ref` of *schema* refers to, or *schema* itself if it has no `$ref`.
+def _find_alternatives(root: dict[str, Any], schemas: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return *schemas* and the schemas that they refer to or combine; stop after more than _MAX_ALTERNATIVES.
 
-    Only references within the same document (*root*), such as `#/$defs/Options`, are followed. Returns {} after too
-    many references.
+    Only references within the same document (*root*), such as `#/$defs/Options`, are followed. A default beside a
+    reference replaces the default of its target.
     """
-    for _ in range(_MAX_REFERENCES):
+    found: list[dict[str, Any]] = []
+    seen: set[int] = set()
+    pending = schemas[::-1]
+    while pending and len(found) <= _MAX_ALTERNATIVES:
+        schema = pending.pop()
+        if not schema or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        found.append(schema)
         reference = schema.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return schema
-        names = [name.replace("~1", "/").replace("~0", "~") for name in reference[2:].split("/")]
-        schema = as_object(find_member(root, names))
-    return {}
+        if isinstance(reference, str) and reference.startswith("#/"):
+            names = [name.replace("~1", "/").replace("~0", "~") for name in reference[2:].split("/")]
+            target = as_object(find_member(root, names))
+            pending.append({**target, "default": schema["default"]} if "default" in schema else target)
+        for key in _COMBINING_LISTS:
+            inner = schema.get(key)
+            pending.extend(map(as_object, cast("list[Any]", inner) if isinstance(inner, list) else []))
+        pending.extend(as_object(schema.get(key)) for key in ("then", "else"))
+    return found

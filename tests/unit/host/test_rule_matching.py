@@ -407,6 +407,25 @@ async def test_an_argument_that_is_left_out_may_have_the_default_of_the_schema(
     assert not await rule_matcher.allows(rule, call)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"properties": {"force": {"default": True}}}]},
+        {"anyOf": [{"$ref": "#/$defs/Options"}], "$defs": {"Options": {"properties": {"force": {"default": True}}}}},
+        {"properties": {"force": {"oneOf": [{"default": False}, {"default": True}]}}},
+        {"if": {}, "then": {"properties": {"force": {"default": True}}}},
+        {"properties": {"force": {"anyOf": [{"default": False}] + [{"title": str(at)} for at in range(1_000)]}}},
+    ],
+    ids=["allOf", "reference", "oneOf", "then", "too-many"],
+)
+async def test_a_default_in_a_combined_schema_makes_the_match_unsure(
+    rule_matcher: RuleMatcher, schema: dict[str, Any]
+) -> None:
+    definition = Raw(encode({"name": "t", "inputSchema": schema}))
+    call = replace(rule_input("/"), definition=definition)
+    assert await rule_matcher.match(parse_rule("fs/t?force=true"), call) == "unsure"
+
+
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"inputSchema": true}', b'{"inputSchema": {"properties": [1]}}'])
 async def test_an_unusable_definition_has_no_defaults(rule_matcher: RuleMatcher, text: bytes) -> None:
     call = replace(rule_input("/"), definition=Raw(text))
