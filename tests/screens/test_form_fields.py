@@ -283,6 +283,31 @@ async def test_the_position_in_a_long_list_counts_options_that_were_appended(run
         await it.until(lambda: "1 of 14" in it.text(), "the new count")
 
 
+async def test_a_list_that_is_laid_out_several_times_at_once_counts_only_its_first_rows_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted, visual = 0, ChoiceList._get_visual
+
+    def count(choice_list: ChoiceList, option: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return visual(choice_list, option)
+
+    options = tuple(Option(f"{n} " + "word " * 40, f"{n} " + "word " * 40) for n in range(1_000))
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, form_question(Field(name="f", kind="choice", options=options)))
+        dialog = await driver.enter_question()
+        field = dialog.form.rows[0].field_widget
+        await driver.pilot.press("tab")
+        with monkeypatch.context() as patches:
+            patches.setattr(ChoiceList, "_get_visual", count)
+            for _ in range(5):
+                field._clear_caches()
+                assert "word" in field.render_line(0).text
+            assert 0 < counted < 200
+        await driver.until(lambda: field.virtual_size.height >= 3_000, "all rows")
+
+
 async def test_the_rows_of_a_thousand_long_options_are_counted_in_steps(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,8 @@ _MAX_SUMMARY_LENGTH = 300_000
 _STEP_CHARACTERS = 15_000
 """Characters of options, with `_OPTION_COST` for each, whose rows are counted in one step, which takes about 20 ms."""
 _OPTION_COST = 50
+_FIRST_CHARACTERS = 3_000
+"""Characters of options, counted like those, that fill the visible rows again while the next step is pending."""
 _STEP_PAUSE = 0.001
 """Seconds between two steps."""
 _OPENS = " ▾"
@@ -164,7 +166,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         first, width = len(cache.heights), self.scrollable_content_region.width - self._get_left_gutter_width()
         if not self.has_focus or width <= 0 or (first and self._is_counting_rows):
             return
-        left = _STEP_CHARACTERS
+        # If the cache is cleared several times in a turn of the event loop, only the first rows are counted again.
+        left = _FIRST_CHARACTERS if self._is_counting_rows else _STEP_CHARACTERS
         for at, option in enumerate(self.options[first:], first):
             if left <= 0:
                 break
