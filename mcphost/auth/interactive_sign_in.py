@@ -429,19 +429,19 @@ class InteractiveSignIn:
         """Choose one of the issuers listed in *resource*, the metadata of the MCP server.
 
         In order of preference: the configured issuer, the issuer of the *previous* sign-in, an issuer with a stored
-        OAuth client, the first listed issuer. If a client id is configured without an issuer, and the *previous*
-        sign-in used this client id, the issuer of that sign-in counts as the configured issuer.
+        OAuth client, the first listed issuer. If a client ID is configured without an issuer, and the *previous*
+        sign-in used this client ID, the issuer of that sign-in counts as the configured issuer.
 
         Raises UntrustedMetadata if the configured issuer is not listed.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":
-            # A client id that is configured without an issuer belongs to the issuer with which it was first used.
+            # A client ID that is configured without an issuer belongs to the issuer with which it was first used.
             configured = previous.issuer if previous.client.id == self._target.client_id else ""
         if configured and configured not in resource.issuers:
             named = ", ".join(repr(name[:200]) for name in resource.issuers)
             raise UntrustedMetadata(
-                f"The client id of the server {self._target.server!r} belongs to the authorization server "
+                f"The client ID of the server {self._target.server!r} belongs to the authorization server "
                 f"{configured[:200]!r}, but the server now names {named}.",
                 "Credentials for one authorization server are not sent to another. If the change is right, "
                 "correct mcp.json.",

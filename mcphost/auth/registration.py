@@ -24,7 +24,7 @@ ENTERED_KIND = "entered"
 """The `kind` of a client that the user registered manually and entered when asked."""
 _MAX_ERROR_LENGTH = 4_000
 _MAX_CLIENT_ID_LENGTH = 4096
-"""Maximum length of a client id, and of a client secret."""
+"""Maximum length of a client ID, and of a client secret."""
 _EXPIRY_MARGIN = 60.0
 _MAX_TIMESTAMP = 1e12
 
@@ -186,7 +186,7 @@ async def register_client(
     ):
         raise RegistrationError(
             f"The authorization server {issuer[:200]} did not register mcphost: {describe_oauth_error(reply, members)}",
-            'Configure a client id: "mcphost": {"oauth": {"clientId": "…"}} for this server in mcp.json.',
+            'Configure a client ID: "mcphost": {"oauth": {"clientId": "…"}} for this server in mcp.json.',
         )
     register_server_secret(secret, issuer)
     method = members.get("token_endpoint_auth_method")

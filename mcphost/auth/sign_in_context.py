@@ -260,7 +260,7 @@ class ClientResolver:
                 if client is not None:
                     self._entered_client = client
                     return callback, client
-                note = "Client ids and secrets have printable characters only, without spaces. Copy them again."
+                note = "Client IDs and secrets have printable characters only, without spaces. Copy them again."
         raise error
 
     async def _start_callback_server(self, stack: AsyncExitStack, port: int, path: str) -> CallbackServer:

@@ -39,7 +39,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--forget-client",
             action="store_true",
-            help="also forget mcphost's registration there, such as a client id that was deleted",
+            help="also forget mcphost's registration there, such as a client ID that was deleted",
         )
     if command == "login":
         parser.add_argument(

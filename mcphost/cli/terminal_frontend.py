@@ -225,7 +225,7 @@ BrowserMode = Literal["never", "ask", "always"]
 class TerminalFrontend:
     """Front end that asks sign-in questions at a terminal.
 
-    Redirect URLs and client ids are read from standard input even if it is not a terminal. Questions about the
+    Redirect URLs and client IDs are read from standard input even if it is not a terminal. Questions about the
     storage of secrets are asked only at an interactive terminal.
     """
 
@@ -336,9 +336,9 @@ class TerminalFrontend:
                 issuer=question.issuer, redirect_uri=question.redirect_uri
             )
         )
-        print_note(_("and enter the client id it got there. It is sent there and nowhere else."))
+        print_note(_("and enter the client ID it got there. It is sent there and nowhere else."))
         self._input.discard_input()
-        sys.stderr.write(_("Client id (empty: do not sign in): "))
+        sys.stderr.write(_("Client ID (empty: do not sign in): "))
         sys.stderr.flush()
         client_id = await self._input.read_line()
         if not client_id:

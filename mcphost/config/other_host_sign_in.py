@@ -27,7 +27,7 @@ class ForeignSignIn(NamedTuple):
 def read_sign_in(entry: Mapping[str, Any], title: str) -> ForeignSignIn:
     """Return the sign-in settings in a server's entry from the configuration of the host called *title*.
 
-    These are `oauth` (Claude Code, Gemini CLI, opencode), `auth` with a client id (Cursor) or a bearer token (oterm),
+    These are `oauth` (Claude Code, Gemini CLI, opencode), `auth` with a client ID (Cursor) or a bearer token (oterm),
     and the port of a registered redirect URI. References in a client secret are returned unchanged.
     """
     notes: list[str] = []
@@ -51,18 +51,18 @@ def read_sign_in(entry: Mapping[str, Any], title: str) -> ForeignSignIn:
 def _read_client(members: Mapping[str, Any], client_id: str, title: str) -> tuple[dict[str, Any], str]:
     """Return the settings of a client that the user registered for the host *title*, and a sentence about them.
 
-    If *client_id* is a reference to a variable, the settings are empty, and the sentence says that the client id was
+    If *client_id* is a reference to a variable, the settings are empty, and the sentence says that the client ID was
     left out.
     """
     if find_references(client_id) or "{env:" in client_id:
-        return {}, "Its client id was left out: it is a reference, which mcphost fills in only in secrets."
+        return {}, "Its client ID was left out: it is a reference, which mcphost fills in only in secrets."
     oauth: dict[str, Any] = {"clientId": client_id}
     if secret := _first_text(members, _CLIENT_SECRET_KEYS):
         oauth["clientSecret"] = secret
     port = members.get("callbackPort")
     if isinstance(port, int) and not isinstance(port, bool) and 0 < port <= _MAX_PORT:
         oauth["port"] = port
-    note = f"Its client id was registered for {title}. If the sign-in is refused, register mcphost's address, too."
+    note = f"Its client ID was registered for {title}. If the sign-in is refused, register mcphost's address, too."
     return oauth, note
 
 

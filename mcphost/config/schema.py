@@ -93,7 +93,7 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     client_id: str = ""
     client_secret: str = ""
     issuer: str = ""
-    """The authorization server that issued the client id, which is sent to no other server."""
+    """The authorization server that issued the client ID, which is sent to no other server."""
 
     port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     """Loopback port of the registered redirect URI; 0 means any port."""

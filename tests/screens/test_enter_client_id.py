@@ -16,7 +16,7 @@ async def test_who_gets_it_for_which_address_and_why_are_shown(run: Run) -> None
         await driver.enter_question()
         shown = driver.text()
         for text in (
-            "Enter a client id for tracker?",
+            "Enter a client ID for tracker?",
             CLIENT_ID_QUESTION.issuer,
             CLIENT_ID_QUESTION.redirect_uri,
             "work",

@@ -68,16 +68,16 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_store
             shell = ShellTerminal(terminal)
             left = partial(terminal.wait_for, "code 130", "=echo=")
             shell.start(*login)
-            shell.interrupt("Client id (empty")
+            shell.interrupt("Client ID (empty")
             left()
             shell.start(*login)
-            shell.answer("Client id (empty", "by-hand")
+            shell.answer("Client ID (empty", "by-hand")
             shell.interrupt("Client secret, which is not shown", "half-a-secret")
             assert "half-a" not in left()
             assert peer.asked == []
             for prompts in ((), (("[n]", "e"),), (("[n]", "e"), ("Passphrase (empty", "a phrase"))):
                 shell.start(*login)
-                shell.answer("Client id (empty", "by-hand")
+                shell.answer("Client ID (empty", "by-hand")
                 shell.answer("Client secret, which is not shown", "the-client-secret-7")
                 for prompt, text in prompts:
                     shell.answer(prompt, text)
@@ -86,7 +86,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_store
                 assert kept() == []
                 assert not (tmp_path / "config").exists()
             shell.start(*login)
-            shell.answer("Client id (empty", "by-hand")
+            shell.answer("Client ID (empty", "by-hand")
             shell.answer("Client secret, which is not shown", "the-client-secret-7")
             shell.answer("[n]", "e")
             shell.answer("Passphrase (empty", "a phrase")

@@ -29,7 +29,7 @@ def test_escape_cancels_a_sign_in_at_each_step_and_stores_nothing(tmp_path: Path
         user = DialogUser(terminal, tmp_path)
         config = tmp_path / "given.json"
         config.write_text(json.dumps({"mcpServers": {"tracker": {"url": peer.url}}}))
-        which, signs, keep = "Enter a client id for tracker?", "Sign in to tracker?", "Store your sign-in for tracker?"
+        which, signs, keep = "Enter a client ID for tracker?", "Sign in to tracker?", "Store your sign-in for tracker?"
 
         def opens() -> None:
             terminal.start_chat("--model", "demo", "--mcp-config", str(config))

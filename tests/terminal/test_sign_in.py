@@ -76,7 +76,7 @@ async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) 
         with Terminal(tmp_path, environment={"BROWSER": create_browser(tmp_path, GET_URL)}) as terminal:
             terminal.start_chat("--mcp-config", config)
             terminal.wait_for_question(
-                "Enter a client id for tracker?", "does not register clients automatically", "/callback"
+                "Enter a client ID for tracker?", "does not register clients automatically", "/callback"
             )
             terminal.press("e")
             terminal.wait_for("client secret", "enter continue ·")

@@ -88,7 +88,7 @@ async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeeme
 
             def begun(where: str) -> None:
                 terminal.run(sys.executable, BROKEN, where, "--mcp-config", config)
-                terminal.wait_for_question("Enter a client id for tracker?")
+                terminal.wait_for_question("Enter a client ID for tracker?")
                 terminal.press("e")
                 terminal.wait_for("enter continue ·")
                 terminal.type("by-hand")

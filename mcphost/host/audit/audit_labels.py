@@ -7,7 +7,7 @@ from mcphost.translation import N_, _, translate_sentence
 KIND_LABELS = {
     "account": N_("account"), "browser": N_("browser"), "budget": N_("budget"), "config": N_("configuration"),
     "connection": N_("connection"),
-    "drift": N_("changed tools"), "enter_client": N_("client id"), "file": N_("file"), "form": N_("form"),
+    "drift": N_("changed tools"), "enter_client": N_("client ID"), "file": N_("file"), "form": N_("form"),
     "grant": N_("permission"), "hook": N_("hook"), "keep_secrets": N_("secret storage"), "ledger": N_("audit log"),
     "mode": N_("auto-approve"), "process": N_("server"), "result": N_("result"), "roots": N_("folders"),
     "sampling": N_("sampling"), "sign_in": N_("sign-in"), "skill": N_("skill"), "system_prompt": N_("system prompt"),

@@ -46,7 +46,7 @@ _MAX_LENGTH = 200
 
 
 class EnteredClient(Struct, frozen=True):
-    """Answer with a client id that the user registered; the client secret is "" if there is none."""
+    """Answer with a client ID that the user registered; the client secret is "" if there is none."""
 
     client_id: str
     client_secret: str = ""
@@ -56,14 +56,14 @@ class EnteredClient(Struct, frozen=True):
 
 
 class DeclineClient(Struct, frozen=True):
-    """Answer without a client id, because the user has none; the sign-in ends."""
+    """Answer without a client ID, because the user has none; the sign-in ends."""
 
 
 ClientVerdict = EnteredClient | DeclineClient
 
 
 class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
-    """Prompt for an OAuth client id, for an authorization server without dynamic registration.
+    """Prompt for an OAuth client ID, for an authorization server without dynamic registration.
 
     The user registers mcphost at `issuer`, the authorization server, with `redirect_uri`. `note` gives the reason
     for the prompt.
@@ -235,9 +235,9 @@ class SignInPrompts:
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask the user for an OAuth client id; return the client id and the client secret.
+        """Ask the user for an OAuth client ID; return the client ID and the client secret.
 
-        Returns None if the user has no client id or cannot be asked. See EnterClientId for the parameters.
+        Returns None if the user has no client ID or cannot be asked. See EnterClientId for the parameters.
         """
         if EnterClientId.KIND not in self._frontend.kinds:
             return None

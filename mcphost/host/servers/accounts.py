@@ -33,10 +33,10 @@ STORAGE_LABELS = {
     "earned": N_("not stored: obtained again automatically"),
 }
 _CLIENT_LABELS = {
-    "configured": N_("the client id of your configuration"),
+    "configured": N_("the client ID of your configuration"),
     "document": N_("mcphost's published metadata"),
     "registered": N_("registered automatically"),
-    "entered": N_("the client id you entered"),
+    "entered": N_("the client ID you entered"),
 }
 _METADATA_LABELS = {
     "oauth": "RFC 8414",
@@ -99,7 +99,7 @@ def describe_storage(account: "Account", translate: Callable[[str], str] = str) 
 
 
 def describe_client(account: "Account", translate: Callable[[str], str] = str) -> str:
-    """Return a phrase that describes how the OAuth client id was obtained, such as "registered automatically".
+    """Return a phrase that describes how the OAuth client ID was obtained, such as "registered automatically".
 
     *translate* translates English text for the user.
     """

@@ -271,8 +271,8 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
     """
 
     SHOW_ACCOUNT: ClassVar[bool] = False
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client id")))
-    KEYS: ClassVar[str] = N_("esc/d cancel · e enter the client id")
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client ID")))
+    KEYS: ClassVar[str] = N_("esc/d cancel · e enter the client ID")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"enter"})
     INPUT_KEYS: ClassVar[str] = N_("enter continue · esc back")
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -286,7 +286,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return _("Enter a client id for {server}?").format(server=self.details.server)
+        return _("Enter a client ID for {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return a note that mcphost must be registered, for the card shown while the dialog is minimized.
@@ -304,7 +304,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         return [
             Content.styled(clean(translate_sentence(asked.note)) + "\n", "bold $warning"),
             Content(
-                _("You can sign in only after mcphost is registered with this issuer. Then enter its client id.\n")
+                _("You can sign in only after mcphost is registered with this issuer. Then enter its client ID.\n")
             ),
             KeyValueList(pairs),
             Content.styled(
@@ -319,7 +319,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
     def compose_extra(self) -> ComposeResult:
         """Yield the inputs for the client ID and the client secret, which are hidden until an action opens them."""
         yield LabeledInputGroup(
-            LabeledInput(_("client id"), "client"),
+            LabeledInput(_("client ID"), "client"),
             LabeledInput(_("client secret"), "secret", hidden=True, placeholder=_("if there is one; not shown")),
         )
 

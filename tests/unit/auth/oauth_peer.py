@@ -222,7 +222,7 @@ class BrowserUser:
     page: str = ""
     asked: anyio.Event = field(default_factory=anyio.Event)
     clients: list[tuple[str, str] | None] = field(default_factory=list)
-    """What it answers when asked for a client id, in this order; then nothing."""
+    """What it answers when asked for a client ID, in this order; then nothing."""
     registering: list[dict[str, str]] = field(default_factory=list)
 
     async def ask_client_id(self, **asked: str) -> tuple[str, str] | None:

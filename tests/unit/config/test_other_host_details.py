@@ -212,7 +212,7 @@ def test_a_registered_client_is_carried_over_with_a_hint(
     server = find_one(places, path, {"url": URL, **settings}, key)
     assert server.entry["mcphost"] == {"oauth": {"clientId": "id", **oauth}}
     assert server.notes == (
-        f"Its client id was registered for {server.host}. If the sign-in is refused, register mcphost's address, too.",
+        f"Its client ID was registered for {server.host}. If the sign-in is refused, register mcphost's address, too.",
     )
     loaded = load(server)
     found = [secret.location for secret in find_plaintext_secrets(loaded)]
@@ -223,7 +223,7 @@ def test_a_client_id_that_is_a_reference_is_left_out_with_a_reason(places: Place
     auth = {"CLIENT_ID": "${env:MCP_CLIENT_ID}", "CLIENT_SECRET": SECRET}
     server = find_one(places, ".cursor/mcp.json", {"url": URL, "auth": auth})
     assert server.entry == {"url": URL}
-    assert server.notes == ("Its client id was left out: it is a reference, which mcphost fills in only in secrets.",)
+    assert server.notes == ("Its client ID was left out: it is a reference, which mcphost fills in only in secrets.",)
 
 
 @pytest.mark.parametrize(
