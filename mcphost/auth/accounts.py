@@ -93,7 +93,7 @@ _QUERY_DIGEST = re.compile(r"…sha256=[0-9a-f]{32}")
 
 
 def make_entry_name(kind: str, *parts: str) -> str:
-    """Return the name for an entry in secret storage: *kind* and a digest that does not reveal *parts*."""
+    """Return the name for an entry in secret storage: *kind* and a digest of *parts*, which does not reveal them."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
     return f"sign-in-{kind}-{digest}"
 

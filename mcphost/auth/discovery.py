@@ -82,9 +82,9 @@ class ProtectedResource(Struct, frozen=True):
     metadata_url: str = ""
 
     def with_issuer(self, issuer: str) -> "ProtectedResource":
-        """Return a copy whose only issuer is *issuer*, the configured one, if the server has no metadata.
+        """Return a copy with *issuer*, the configured issuer, as the only one; `self` if the copy is not needed.
 
-        Return `self` if the server has metadata, or if *issuer* is "", which means that none is configured.
+        The copy is needed if the server has no metadata and an issuer is configured (*issuer* is not "").
         """
         applies = self.is_legacy and issuer and issuer not in self.issuers
         return replace(self, issuers=(issuer,), is_legacy=False) if applies else self

@@ -113,9 +113,9 @@ class KeyringBackend:
     Concurrent operations can make gnome-keyring 42 lose access to its secrets for some time, or crash and restart
     locked.
 
-    An operation that fails immediately is retried, unless the previous operation failed despite its retries. If an
-    operation takes longer than *timeout* seconds, usually because the keyring is locked, further operations fail
-    immediately until that operation ends, usually because the user has unlocked the keyring.
+    An operation that fails immediately is retried, unless the previous operation failed despite its retries. An
+    operation that takes longer than *timeout* seconds is usually waiting for the user to unlock the keyring. Until it
+    ends, all other operations fail immediately.
     """
 
     def __init__(self, find_backend: Callable[[], Any] | None = None, timeout: float = CALL_TIMEOUT) -> None:

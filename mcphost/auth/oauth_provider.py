@@ -494,8 +494,8 @@ class OAuthProvider:
         """Delete the OAuth client that the next sign-in to the server would use; that sign-in registers a new one.
 
         Returns whether there was a client. Raises SignInRequired if the issuers cannot be discovered. Raises UsageError
-        if the client is also used for an account on another server: a server could otherwise name the issuer of another
-        server in its metadata, so that mcphost would delete the client of that other server.
+        if the client is also used for an account on another server; otherwise, a server that names that server's issuer
+        in its metadata could make the user delete the wrong client.
         """
         challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
         resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))

@@ -52,9 +52,9 @@ class AutoApproval:
     A selected tool is covered only while its definition, its server's command or URL and the account are unchanged. For
     all other calls, the user is asked as usual, and the rules in `consent.never` still apply.
 
-    The mode ends when its budget is used up, when another conversation is opened, or when `stop` is called. Calls that
-    the mode approved but that were not sent by then need the user's approval, unless the mode ended because the maximum
-    number of calls was reached.
+    The mode ends when its budget is used up, when another conversation is opened, or when `stop` is called. The user is
+    then asked about calls that the mode has approved but that have not been sent yet. Only if the mode ended because
+    the maximum number of calls was reached are these calls still sent without asking.
     """
 
     def __init__(

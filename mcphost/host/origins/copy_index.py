@@ -161,11 +161,11 @@ def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
 
 
 class WindowIndex:
-    """Index of all windows of a fixed length in selected parts of texts.
+    """Index of all windows (substrings of a fixed length) in selected parts of texts.
 
-    Equal windows are stored once for each group of texts, so a copy is found even if its windows repeat thousands of
-    times, as in indented text. The index is a hash table that takes at least 12 bytes for each window: a 64-bit hash
-    and the number of the window's text.
+    Each text belongs to a group. Equal windows in a group are stored only once, so that repetitive text, such as a run
+    of spaces, neither fills the index nor slows down a search. The index is a hash table that takes at least 12 bytes
+    for each window: a 64-bit hash and the number of the window's text.
     """
 
     def __init__(self, length: int, limit: int) -> None:

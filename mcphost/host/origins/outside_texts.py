@@ -104,7 +104,7 @@ class OutsideTexts:
     def size(self) -> int:
         """The total length of the indexed texts in characters.
 
-        Each indexed window is counted as several characters.
+        Each entry of the index `windows` is counted as several characters.
         """
         return self.plain.size + _WINDOW_WEIGHT * self.windows.size
 

@@ -70,9 +70,9 @@ _REMOVALS = _RemovalTable()
 
 
 def fold(text: str) -> str:
-    """Return *text* folded for comparison; each run of white space becomes one space.
+    """Return *text* in a form for comparisons, without differences in case, accents, white space and the like.
 
-    Takes time linear in the length of the text.
+    Each run of white space becomes one space. Takes time linear in the length of the text.
     """
     return "".join(_fold_pieces(text))
 

@@ -166,7 +166,7 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Create the prompts; *open_url* opens a URL in a browser. If *open_url* is None, the frontend opens URLs.
+        """Create prompts that ask through *frontend*; *open_url* opens URLs. If it is None, the frontend opens them.
 
         *can_open* returns whether a browser can be opened on this computer.
         """

@@ -22,8 +22,8 @@ from mcphost.store.spending import SpendingEntry
 class SamplingCosts:
     """Budget checks and spending records for the sampling requests of all servers.
 
-    The costs count for the open conversation and for the day, but not for a turn, because a server may send a
-    request outside a turn.
+    The costs count toward the budgets of the open conversation and of the day. They do not count toward the budget of a
+    turn, because a server may send a request outside a turn.
     """
 
     def __init__(

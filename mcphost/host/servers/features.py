@@ -75,7 +75,10 @@ class ServerFeatures:
     """
 
     def __init__(self, servers: Servers, editable_texts: Lazy[EditableTexts] | None = None) -> None:
-        """Create the operations; *editable_texts* remembers fetched prompts and the texts passed to `note_text`."""
+        """Create an object that gives access to the features of *servers*.
+
+        *editable_texts* remembers fetched prompts and the texts passed to `note_text`; None if they are not remembered.
+        """
         self._servers = servers
         self._editable_texts = editable_texts
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}

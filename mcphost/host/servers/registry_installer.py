@@ -107,8 +107,8 @@ def with_registry(
 
     *place* is the registry's URL or file; *values* contains the input values that the user entered. The record includes
     the values for arguments and the URL, except secrets, but not the values for variables and headers, because the
-    entry itself contains these (secrets as references to the keyring). The record also includes the publisher's values
-    that look like secrets, so that mcphost continues to show them in full.
+    entry itself contains these (secrets as references to the keyring). The record also includes those of the
+    publisher's values that look like secrets; mcphost shows recorded values in full instead of masking them.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {

@@ -31,7 +31,7 @@ _MAX_UNDO = 20
 
 
 class _Change:
-    """A change that can be undone, with the secrets and input values that it deleted, which are kept only in memory."""
+    """A change that can be undone; the secrets and input values that it deleted are kept here, in memory only."""
 
     def __init__(
         self,

@@ -149,8 +149,8 @@ class Servers:
         """Start all connections, or only those whose names are in *only*.
 
         If *retry_unreachable* is true, unreachable HTTP servers are retried until they can be reached, including
-        servers that are added later. From this call on, the user is notified of never-rules that match no call because
-        their server has no such tool.
+        servers that are added later. From this call on, the user is notified of never-rules (rules that forbid tool
+        calls) for tools that no server has.
         """
         self._retry_unreachable = retry_unreachable
         self._parts.rule_notices.start()

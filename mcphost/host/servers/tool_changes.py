@@ -66,10 +66,10 @@ class _WithdrawalLimit:
         self._refilled_at = monotonic()
 
     async def wait(self, needed: float) -> None:
-        """Wait until at least *needed* withdrawals are available.
+        """Wait until the limit allows *needed* more open questions to be withdrawn.
 
-        Pass 1 before replacing an open question. Pass 0 before asking a new question; this waits only if more
-        withdrawals than available were counted.
+        Pass 1 before replacing an open question. Pass 0 before asking a new question; this waits only if more questions
+        were withdrawn than the limit allows.
         """
         now = monotonic()
         refilled = self._tokens + (now - self._refilled_at) / SECONDS_PER_WITHDRAWAL
@@ -78,7 +78,7 @@ class _WithdrawalLimit:
             await anyio.sleep((needed - self._tokens) * SECONDS_PER_WITHDRAWAL)
 
     def count(self) -> None:
-        """Use up one withdrawal, for a question that was replaced or withdrawn."""
+        """Count one question that was withdrawn or replaced against the limit."""
         self._tokens -= 1
 
 
@@ -216,7 +216,7 @@ class ToolChangeTracker:
         self._has_work.set()
 
     def _record_quarantine(self, tool: str, digest: str) -> None:
-        """Record in the audit log that this definition was quarantined, unless that is already recorded."""
+        """Record in the audit log that *tool* was quarantined with the definition *digest*, unless already recorded."""
         if self._audited.get(tool) == digest or self._audit_count > MAX_AUDITED_TOOLS:
             return
         self._audit_count += 1
@@ -306,7 +306,10 @@ class ToolChangeTracker:
         return accepted
 
     async def _accept_in_advance(self) -> None:
-        """Accept the changes of known tools if the user accepted all changes of this server for this session."""
+        """Accept quarantined changes if the user decided earlier in this session to accept all changes of this server.
+
+        Unknown tools stay in quarantine.
+        """
         acceptance, digests = self._find_accepted_in_advance()
         if acceptance is not None:
             self._acceptances.count_use(acceptance)
@@ -366,8 +369,8 @@ class ToolChangeTracker:
         """Return whether another tool can be remembered; if necessary, forget the oldest tool that is no longer listed.
 
         If the result is True, the caller must remember *tool* before it awaits anything. During an await, the server
-        could list another new tool, which would take the free place and be trusted. If the result is False, *tool* must
-        stay in quarantine, even if the user accepted it earlier and this tracker has since forgotten it.
+        could list another new tool, which would take the free place without review by the user. If the result is False,
+        *tool* must stay in quarantine, even if the user accepted it before this tracker forgot it.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:
@@ -483,7 +486,7 @@ class ToolChangeTracker:
         return ToolChange(tool=name, digest=digest, difference=lines)
 
     async def _diff_with_lock(self, listed: ToolDefinition) -> tuple[str, ...]:
-        """Return the diff from the locked to the current definition of a tool that was never accepted."""
+        """Return the diff from a tool's definition in the lock file to *listed*; for tools that were never accepted."""
         from mcphost.host.servers.definition_diff import UNLOCKED_NOTE, diff_definitions
 
         before = self.project_lock.locked_definition(listed.name)

@@ -199,7 +199,7 @@ class ToolRegistry:
         )
 
     def _name_all(self) -> None:
-        """Give a name to each unnamed tool of the ready servers; do nothing if no listing has changed."""
+        """Give a model-facing name to each tool of the ready servers that has none, if any listing has changed."""
         listings = [one.listing for one in self._connections if one.is_ready]
         before = self._named_listings
         if len(listings) != len(before) or any(map(operator.is_not, listings, before)):
