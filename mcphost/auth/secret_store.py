@@ -137,8 +137,9 @@ class SecretStorage:
         """Ask the user, once per run, where to store tokens when the keyring cannot be used.
 
         *servers* are the servers whose tokens need to be stored, and *reason* is the reason why the keyring cannot be
-        used. If the user chooses a file, `place` is that file afterwards; otherwise, `is_declined` is True. If this
-        call is cancelled before the user has chosen, the next call asks again. Never raises McpHostError.
+        used. If the user chooses a file, `place` is that file afterwards; if the user refuses, `is_declined` is True.
+        Does nothing if `can_ask` is False. If this call is cancelled before the user has chosen, the next call asks
+        again. Never raises McpHostError.
         """
         async with self._question_lock:
             interaction, plain, encrypted = self._interaction, self._plain, self._encrypted

@@ -148,7 +148,7 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return a message and a hint to show after a sign-out if the server has other stored accounts.
+    """Return a message and a hint to show after a sign-out from *server*, for which other accounts are stored.
 
     The message lists the *names* of these accounts; the hint contains a command that selects the first one.
     """
@@ -296,7 +296,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of the server's stored accounts if the server uses none of them; otherwise, return ()."""
+        """Return the names of all accounts stored for the server, or () if the server uses one of them."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()

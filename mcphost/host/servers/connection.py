@@ -150,7 +150,7 @@ class ServerConnection:
     async def is_first_start(self) -> bool:
         """Return whether this start may take a long time because the program may have to be installed first.
 
-        True only for the first start in this run, and only if the server was added in this run, or its command installs
+        Only the first start in this run can take long: if the server was added in this run, or if its command installs
         programs (as `uvx` does) and mcphost has never connected to it before. Raises StoreError.
         """
         if self._attempts > 1:

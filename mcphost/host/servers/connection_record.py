@@ -18,8 +18,8 @@ class ConnectionRecorder:
     A connection is recorded as two audit rows, for its start and for its end. The first row is written before a process
     is started or an address is contacted.
 
-    While a server cannot be reached, all attempts after the first one share two rows. The second of these rows is
-    written when an attempt reaches the server or fails for another reason.
+    While a server cannot be reached, only the first attempt is recorded in this way. All further attempts share two
+    rows; the second of these is written when an attempt reaches the server or fails for another reason.
     """
 
     def __init__(self, approvals: ServerApprovals) -> None:

@@ -36,7 +36,7 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
     *provider* is the provider of the selected model, "" for none; one step checks whether it accepts the input schemas
     of the tools. A server that is not approved is neither started nor contacted. Even the host name in its URL is not
     looked up: the name may contain the value of a variable, which a lookup would reveal. The server's tools and other
-    features are those that the host's own connection listed. Raises UsageError for an unknown name.
+    features are taken from the host's own connection to it. Raises UsageError for an unknown name.
     """
     config = servers.find(name).config
     if config.disabled:
@@ -145,7 +145,10 @@ def _describe_ready(view: ServerView) -> list[DiagnosisStep]:
 
 
 def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
-    """Return steps that report tool names and schemas that the provider rejects, and quarantined tools."""
+    """Return a step for each kind of problem with the tools, or one step that states that there is none.
+
+    Problems are long names, schemas that *provider* may reject, quarantined tools and suspicious descriptions.
+    """
     steps: list[DiagnosisStep] = []
     long = [tool.name for tool in view.catalog.tools if len(f"{view.name}__{tool.name}") > _MAX_TOOL_NAME]
     if long:

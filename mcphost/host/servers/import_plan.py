@@ -92,10 +92,12 @@ def plan_import(
 ) -> tuple[ImportCandidate, ...]:
     """Return one candidate for each distinct server; *target* is the file to write the entries to.
 
-    Identical entries from several hosts yield one candidate. The candidate gets the first name of these entries that is
-    not taken by a server in *configured* or by another candidate. If all of these names are taken, the name of the MCP
-    host is appended to the first name. *folder* is the current folder. A candidate gets a note if its server names a
-    file in *folder* but is started in another folder.
+    Identical entries from several MCP hosts yield one candidate, with the first of their names that is not taken by a
+    server in *configured* or by another candidate. If all of these names are taken, a new name is made from the first
+    one and the name of its MCP host.
+
+    *folder* is the current folder. A candidate gets a note if its server names a file in *folder* but is started in
+    another folder.
     """
     candidates: list[ImportCandidate] = []
     names: list[list[str]] = []

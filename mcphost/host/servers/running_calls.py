@@ -102,8 +102,8 @@ class RunningCalls:
     def track(self, call: str, server: str, tool: str, by: str) -> Generator[ActiveCall]:
         """Return a context manager that lists a call as running; *call* is the id used in the call's events.
 
-        *by* identifies what approved the call, as in `ToolStarted.by`. The block raises RunningCallCancelled if the
-        user cancels the call.
+        *by* identifies what approved the call, as in `ToolStarted.by`. If the user cancels the call, the `with` block
+        is cancelled, and RunningCallCancelled is raised at its end.
         """
         active = ActiveCall(call, server, tool, by)
         self._count += 1

@@ -103,10 +103,7 @@ class RunApprovals:
     """
 
     def __init__(self, servers: Iterable[ServerConfig] = ()) -> None:
-        """Create the approvals; servers in *servers* that come from `--mcp-config` files are approved.
-
-        Each of them is approved with its current configuration only.
-        """
+        """Approve those of *servers* that `is_approved_by_flag` accepts, with their current configuration only."""
         self._named_by_flag = {(one.name, server_digest(one)) for one in servers if is_approved_by_flag(one)}
         self._session_approvals: set[tuple[str, str]] = set()
 
