@@ -25,7 +25,8 @@ async def refresh_sign_in(
 
     If another process has stored newer tokens that need no refresh, those newer tokens are returned. *get_signer*
     returns the signer for DPoP proofs, or None if the tokens are not bound to a key. If the old tokens were bound to a
-    key and the new ones are not, the new ones are rejected, and None is returned.
+    key and the new ones are not, the new ones are rejected, and None is returned. The stored tokens are deleted if the
+    authorization server rejects the refresh token or the client.
 
     Raises McpHostError if the authorization server cannot be reached, or if another process locks the tokens for too
     long.

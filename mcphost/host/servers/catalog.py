@@ -225,7 +225,10 @@ async def run_in_slices(steps: Generator[None, None, T]) -> T:
 
 
 def parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
-    """Check a tool list in steps for `run_in_slices`; return the valid tools and a message for each invalid one."""
+    """Check a tool list in steps for `run_in_slices`; return the valid tools by name, and messages about problems.
+
+    There is a message for each invalid tool, and for each tool whose page settings are invalid and ignored.
+    """
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
     for group in _group_entries(listing.entries):

@@ -69,7 +69,10 @@ class DescriptionWarning(Struct, frozen=True):
 
 
 def find_description_warnings(texts: Iterable[str]) -> tuple[DescriptionWarning, ...]:
-    """Return a warning for each kind of suspicious phrase that occurs in *texts*, with its first occurrence."""
+    """Return a warning for each kind of suspicious phrase that occurs in *texts*, with its first occurrence.
+
+    Hidden characters, and texts that are too long to be examined completely, also cause a warning.
+    """
     whole = _join_beginning(texts)
     text = whole[:MAX_EXAMINED_CHARACTERS]
     plain = strip_hidden_text(text.replace("\t", " ").replace("\r", "")).translate(_MARKDOWN)
