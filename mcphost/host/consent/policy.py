@@ -200,8 +200,8 @@ class ConsentPolicy:
     ) -> Approval | Deny:
         """Allow the call as the user answered: once, or by a new rule, and with edited arguments if there are any.
 
-        The call is denied if a never-rule covers it, or if the new rule does not cover it. See `authorize` for
-        *is_valid*.
+        The call is denied if a never-rule covers it, if the new rule does not cover it, or if the arguments were edited
+        although `question.editable` is false. See `authorize` for *is_valid*.
         """
         identity = waiting.identity
         arguments = question.arguments if verdict.arguments is None else verdict.arguments

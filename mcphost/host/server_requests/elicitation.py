@@ -247,7 +247,7 @@ class ElicitationHandler:
         Returns accept when the user wants the call to be retried, or when the server has reported all visits as
         complete. Returns cancel if the user decides not to retry the call. If the user declines or cancels the
         question about a URL, that action is returned without asking about the other URLs. *why* is the reason shown
-        with the questions.
+        with the questions. Returns a rejection, without asking, if there are too many URLs or one is invalid.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")
@@ -268,7 +268,7 @@ class ElicitationHandler:
         """Ask the user whether to retry the tool call after visiting the URLs, and return the answer.
 
         If the server reports all visits as complete before the user answers, the question is withdrawn and True is
-        returned. *why* is the reason shown with the question.
+        returned. True is also returned if the frontend cannot ask this question. *why* is the reason shown with it.
         """
         if RetryCall.KIND not in self._frontend.kinds:
             return True

@@ -476,7 +476,7 @@ class RootSharing:
 
         A server that has not received any roots in this session is not notified. Servers with protocol version
         2026-07-28 or later are never notified, because they request the roots each time they need them. *warn* is
-        called with a message if a notification cannot be sent.
+        called with a message if a notification cannot be sent. Calls `mark_ready` first, and `end_connection` last.
         """
         self.mark_ready()
         try:

@@ -117,7 +117,7 @@ class SamplingHandler:
 
         *why* is the reason shown in the reviews. *context* is the client request, if known, during which the server
         sent the sampling request. If the user refuses, the server gets error -1. If the request is invalid, it gets
-        error -32602.
+        error -32602. A request that exceeds a limit is rejected without a review, and the user is notified.
         """
         try:
             request = await _parse_request(wire_request, context.revision, self._issued_ids)
