@@ -55,7 +55,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the terminal UI until the user quits, and return the exit code.
 
-    Raises UsageError if standard input or output is not a terminal.
+    Raises UsageError if standard input or output is not a terminal, or if a flag has no effect in the demo.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()) and os.environ.get("TEXTUAL_DRIVER") != SERVED_DRIVER:
         raise UsageError("The chat needs a terminal.", "Without one use: mcphost run PROMPT, or mcphost pipe.")
@@ -65,10 +65,30 @@ def run(command: str, args: argparse.Namespace) -> int:
     return _chat(args, demo=False)
 
 
+def _refuse_flags_of_chat(options: "Options") -> None:
+    """Raise UsageError if *options*, those of the demo, choose servers, a model or a configuration."""
+    chosen = {
+        "--mcp-config": options.mcp_config,
+        "--config-dir": options.config_dir,
+        "--profile": options.profile,
+        "--era": options.era,
+        "--api-base": options.api_base,
+        "--api-key-env": options.api_key_env,
+    }
+    for flag, value in chosen.items():
+        if value:
+            raise UsageError(
+                f"{flag} has no effect in the demo, which has its own server and model.",
+                'Leave it out, or start the chat without "demo".',
+            )
+
+
 def _chat(args: argparse.Namespace, *, demo: bool) -> int:
     from mcphost import paths
 
     options = build_options(args, one_shot=False, demo=demo)
+    if demo:
+        _refuse_flags_of_chat(options)
     if options.resume is not None and not os.path.exists(paths.database_file()):
         from mcphost.cli.printing import conversation_not_found
 

@@ -50,6 +50,20 @@ def test_a_crash_of_the_demo_leaves_the_log_that_the_message_names(
     assert not Path(os.environ["MCPHOST_DATA_DIR"]).exists()
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--mcp-config", "mcp.json"), ("--config-dir", "x"), ("--era", "handshake"), ("--profile", "p")]
+)
+def test_the_demo_refuses_a_flag_that_it_would_ignore(
+    flag: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["demo", flag, value]) == 2
+    error = capsys.readouterr().err
+    assert f"{flag} has no effect in the demo" in error
+    assert "Leave it out" in error
+
+
 @pytest.mark.parametrize("error", [None, UsageError("no"), KeyboardInterrupt()])
 def test_nothing_of_the_demo_is_left_otherwise(tmp_path: Path, error: BaseException | None) -> None:
     def use() -> None:
