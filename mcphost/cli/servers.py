@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from mcphost.cli.printing import (
 from mcphost.config.description_lines import translate_line
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.sanitize import sanitize
-from mcphost.translation import N_, _, join_list, translate_sentence
+from mcphost.translation import N_, _, join_list, ngettext, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.command_runner import ServerConnectResult
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from mcphost.store.grants import GrantStore
 
 
+_MAX_SHOWN_PROBLEMS = 3
+_MAX_PROBLEM_CHARS = 300
 _MAX_COMMAND_CHARS = 400
 """Maximum length of the command that is repeated above the approval prompt."""
 ACTIONS: dict[str, str] = {
@@ -419,7 +422,19 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
         times += _(", round trip {milliseconds:.1f} ms").format(milliseconds=result.latency * 1000)
     names = join_list(_(name) for name in to_json(facts.capabilities)) or _("nothing")
     offered = _("offers {capabilities}").format(capabilities=names)
-    return view.name, StateWord("ok"), facts.revision.value, facts.era, f"{counts}; {who}; {times}; {offered}"
+    details = (*_describe_left_out(view.catalog.left_out), f"{counts}; {who}; {times}; {offered}")
+    state = StateWord("warning" if view.catalog.left_out else "ok")
+    return view.name, state, facts.revision.value, facts.era, " ".join(details)
+
+
+def _describe_left_out(problems: Sequence[str]) -> Iterator[str]:
+    """Yield the first *problems*, sentences about invalid entries of a server, and the number of the others."""
+    for problem in problems[:_MAX_SHOWN_PROBLEMS]:
+        yield sanitize(translate_sentence(problem))[:_MAX_PROBLEM_CHARS]
+    if rest := len(problems[_MAX_SHOWN_PROBLEMS:]):
+        yield ngettext("{count} more entry was left out.", "{count} more entries were left out.", rest).format(
+            count=rest
+        )
 
 
 async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:

@@ -1,6 +1,8 @@
 """Tests that invalid entries are dropped from a server's lists without affecting other entries, calls or the chat."""
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import anyio
@@ -8,6 +10,7 @@ import pytest
 
 from mcphost.host.events import ServerLog
 from tests.flows.conftest import OpenHost, inline_server
+from tests.flows.program import Program
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +71,20 @@ async def test_a_tool_whose_schema_no_model_accepts_is_left_out_and_named(open_h
     assert [tool.name for tool in view.catalog.tools] == ["t"]
     assert ["'deep'" in text for text in view.catalog.left_out] == [True, False]
     assert "over 256 kB" in view.catalog.left_out[1]
+
+
+def test_servers_check_warns_of_tools_that_were_left_out(program: Program) -> None:
+    tools = [TOOL, *({"name": f"wrong{n}", "inputSchema": {"type": "object", "x": "y" * 300_000}} for n in range(5))]
+    lists = program.home / "lists.json"
+    lists.write_text(list_results(**{"tools/list": {"tools": tools}}))
+    server = {"command": sys.executable, "args": ["-c", LISTS], "env": {"LISTS_FILE": str(lists)}}
+    row = program.text("--mcp-config", program.servers(s=server), "servers", "check")
+    assert re.match(r"s +warning ", row)
+    assert "The tool 'wrong0' was left out: its inputSchema cannot be used: it is over 256 kB." in row
+    assert "'wrong2'" in row
+    assert "'wrong3'" not in row
+    assert "2 more entries were left out." in row
+    assert "1 tool" in row
 
 
 async def test_a_changed_list_that_is_refused_does_not_cost_the_running_call(open_host: OpenHost) -> None:
