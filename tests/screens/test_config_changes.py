@@ -48,6 +48,15 @@ async def test_a_file_of_servers_that_cannot_be_read_is_not_shown_as_an_empty_on
         assert "not valid JSON" not in driver.text()
 
 
+async def test_the_servers_page_shows_the_folder_that_a_server_runs_in(files: Files) -> None:
+    (files.folder / "work").mkdir()
+    files.write_servers(time={**DEMO_ENTRY, "cwd": "work"})
+    async with files.open((240, 40)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "runs in" in driver.text(), "the server")
+        assert str(files.folder / "work") in driver.text()
+
+
 async def test_changes_are_reported_reviewed_and_applied_together(files: Files) -> None:
     files.write_servers(time={"command": "/nowhere/a", "env": {"KEY": "secret-one"}}, gone={"command": "/nowhere/b"})
     async with files.open((120, 40)) as driver:

@@ -228,6 +228,7 @@ class ServersScreen(TypeAheadListScreen):
                         _("runs") if config.is_stdio else _("address"),
                         join(masked_argv(config)) if config.is_stdio else masked_url(config),
                     ),
+                    (_("runs in"), config.cwd if config.is_stdio else ""),
                     (
                         _("implementation"),
                         f"{known.info.title or known.info.name} {known.info.version}" if known else "",
