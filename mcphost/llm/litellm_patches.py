@@ -2,7 +2,8 @@
 
 litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks
 the stream as refused. litellm 1.110 drops a tool call whose index, id or type has the wrong JSON type; another
-patch corrects these members. Other patches accept invalid token counts, record Gemini's finish reasons, add the
+patch corrects these members. In Anthropic's format, it loses arguments or assigns them to another call; a patch keeps
+them with their call. Other patches accept invalid token counts, record Gemini's finish reasons, add the
 names of the tools to tool results for Ollama, and keep arguments named `strict`.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another
@@ -18,7 +19,7 @@ from typing import Any, cast
 from mcphost.errors import MalformedMessage
 from mcphost.llm.answer_limits import ProxyUnusable, RedirectRefused, parse_token_count
 from mcphost.proxies import proxy_for
-from mcphost.serialization import as_object, is_number
+from mcphost.serialization import as_object, dumps, is_number
 
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
 """Name of an attribute of Gemini streams, which is True if the provider gave a finish reason."""
@@ -33,6 +34,8 @@ REFUSED_ATTRIBUTE = "mcphost_refused"
 """Name of the attribute that marks a stream in which the model refused to answer."""
 LOST_CALL_ATTRIBUTE = "mcphost_lost_call"
 """Name of the attribute that marks a stream with a tool call that cannot be read."""
+TOOL_BLOCKS_ATTRIBUTE = "mcphost_tool_blocks"
+"""Name of the attribute of Anthropic streams with the tool calls by the index of their block."""
 Json = dict[str, Any]
 
 
@@ -41,6 +44,7 @@ def patch_litellm() -> None:
     patch_usage()
     patch_gemini_finish_reasons()
     patch_openai_streams()
+    patch_anthropic_streams()
     patch_ollama_requests()
     patch_strict_removal()
     patch_cost_calculation()
@@ -260,6 +264,58 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
             setattr(stream, REFUSED_ATTRIBUTE, True)
             cast("Any", delta).content = refusal
     return chunk
+
+
+def patch_anthropic_streams() -> None:
+    """Patch litellm to read all arguments of tool calls in the Messages API."""
+    with suppress(ImportError, AttributeError):
+        from litellm.llms.anthropic.chat import handler
+
+        patch_tool_blocks(handler.ModelResponseIterator)
+
+
+def patch_tool_blocks(anthropic: Any) -> None:
+    """Patch *anthropic*, litellm's stream class for the Messages API, to assign arguments to the right tool call.
+
+    litellm 1.110 assigns them to the call that began last, and drops arguments that arrive at the start of a call's
+    block, as some servers other than Anthropic's send them. The call would then run without its arguments.
+    """
+    parse = anthropic.chunk_parser
+
+    def parse_block(self: Any, chunk: Any) -> Any:
+        members = as_object(chunk)
+        kind, key = members.get("type"), str(members.get("index"))
+        blocks: dict[str, _ToolBlock] = self.__dict__.setdefault(TOOL_BLOCKS_ATTRIBUTE, {})
+        if kind == "content_block_start":
+            blocks.pop(key, None)
+            result = parse(self, chunk)
+            start = as_object(members.get("content_block"))
+            if start.get("type") == "tool_use":
+                blocks[key] = _ToolBlock(self.tool_index, as_object(start.get("input")))
+            return result
+        block = blocks.get(key)
+        if block is None or kind not in ("content_block_delta", "content_block_stop"):
+            return parse(self, chunk)
+        if kind == "content_block_stop" and block.arguments:
+            delta = {"type": "input_json_delta", "partial_json": dumps(block.arguments)}
+            chunk = {"type": "content_block_delta", "index": members.get("index"), "delta": delta}
+        block.arguments = {}
+        newest = self.tool_index, self.current_content_block_type
+        self.tool_index, self.current_content_block_type = block.tool_index, "tool_use"
+        try:
+            return parse(self, chunk)
+        finally:
+            self.tool_index, self.current_content_block_type = newest
+
+    anthropic.chunk_parser = parse_block
+
+
+class _ToolBlock:
+    """A tool call in the Messages API: litellm's index, and the arguments at its start until others arrive."""
+
+    def __init__(self, tool_index: int, arguments: Json) -> None:
+        self.tool_index = tool_index
+        self.arguments = arguments
 
 
 def patch_ollama_requests() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import parse_token_count
 from mcphost.llm.stream_events import StreamSummary, to_plain_blocks
+from mcphost.serialization import dumps
 
 Json = dict[str, Any]
 _CHAT_ONLY = (
@@ -127,6 +128,11 @@ def _members(value: Any) -> Json:
     return dict(*to_plain_blocks([value]))
 
 
+def _encode_arguments(arguments: Any) -> str:
+    """Return the arguments of a tool call as JSON text; some servers send them as an object."""
+    return dumps(arguments) if isinstance(arguments, dict) else str(arguments or "")
+
+
 class ResponsesStream:
     """Converter from the events of one streamed response to worker events.
 
@@ -140,6 +146,7 @@ class ResponsesStream:
         self._calls: dict[int, bool] = {}
         """Maps the index of each tool call to whether any of its arguments have arrived."""
 
+        self._call_ids: set[str] = set()
         self._has_summary = False
         self.is_refused = False
 
@@ -163,10 +170,15 @@ class ResponsesStream:
             case "function_call_arguments.delta" if delta:
                 self._calls[index] = True
                 return [worker_protocol.WorkerToolCallDelta(self._call_id, index, text=delta)]
+            case "function_call_arguments.done" if not self._calls.get(index, False):
+                return self._add_arguments(index, _encode_arguments(getattr(event, "arguments", None)))
             case "output_item.added" | "output_item.done":
                 return self._read_item(index, getattr(event, "item", None), is_done=kind.endswith("done"))
             case "completed" | "incomplete":
-                self._read_end(getattr(event, "response", None), is_complete=kind.endswith(".completed"))
+                response = getattr(event, "response", None)
+                items = self._read_unseen_items(response)
+                self._read_end(response, is_complete=kind.endswith(".completed"))
+                return items
             case _:
                 pass
         return []
@@ -178,13 +190,7 @@ class ResponsesStream:
                 kept = {name: value for name, value in members.items() if value is not None and name != "status"}
                 return [worker_protocol.WorkerThinkingDelta(self._call_id, "", ({"summary": [], **kept},))]
             case "function_call":
-                is_new, had_arguments = index not in self._calls, self._calls.get(index, False)
-                arguments = str(members.get("arguments") or "") if is_done and not had_arguments else ""
-                self._calls[index] = had_arguments or bool(arguments)
-                if not (is_new or arguments):
-                    return []
-                ids = (str(members.get("call_id") or ""), str(members.get("name") or "")) if is_new else ("", "")
-                return [worker_protocol.WorkerToolCallDelta(self._call_id, index, *ids, arguments)]
+                return self._read_call(index, members, is_done=is_done)
             case "message" if is_done and index not in self._texts:
                 content: list[Any] = members.get("content") or []
                 parts = to_plain_blocks(content)
@@ -193,6 +199,42 @@ class ResponsesStream:
                 return self._add_text(index, "".join(texts))
             case _:
                 return []
+
+    def _read_call(self, index: int, members: Json, *, is_done: bool) -> list[worker_protocol.WorkerEvent]:
+        """Return the worker events for a tool call, which begins or, if *is_done* is set, is complete.
+
+        A call that begins at the index of another is a call of its own; `ToolCallSplitter` gives it its own index.
+        """
+        call_id = str(members.get("call_id") or "")
+        is_new = index not in self._calls or (not is_done and call_id not in self._call_ids)
+        had_arguments = not is_new and self._calls[index]
+        arguments = _encode_arguments(members.get("arguments")) if is_done and not had_arguments else ""
+        if not is_new:
+            return self._add_arguments(index, arguments)
+        self._call_ids.add(call_id)
+        self._calls[index] = bool(arguments)
+        name = str(members.get("name") or "")
+        return [worker_protocol.WorkerToolCallDelta(self._call_id, index, call_id, name, arguments)]
+
+    def _add_arguments(self, index: int, arguments: str) -> list[worker_protocol.WorkerEvent]:
+        """Return the worker events for the complete arguments of a call that has none so far."""
+        if not arguments:
+            return []
+        self._calls[index] = True
+        return [worker_protocol.WorkerToolCallDelta(self._call_id, index, text=arguments)]
+
+    def _read_unseen_items(self, response: Any) -> list[worker_protocol.WorkerEvent]:
+        """Return the worker events for the texts and tool calls of the complete *response*, if none came before.
+
+        Servers other than OpenAI's may send them only there.
+        """
+        if self._texts or self._calls:
+            return []
+        events: list[worker_protocol.WorkerEvent] = []
+        for index, item in enumerate(to_plain_blocks(getattr(response, "output", None))):
+            if item.get("type") != "reasoning":
+                events += self._read_item(index, item, is_done=True)
+        return events
 
     def _add_text(self, index: int, text: str) -> list[worker_protocol.WorkerEvent]:
         """Return the worker events for a piece of text.
