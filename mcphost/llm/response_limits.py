@@ -36,7 +36,7 @@ _DECOMPRESSION_CHUNK = 64 * 1024
 MAX_PIECE_BYTES = 4 * 1024
 """Number of bytes that the libraries parse before other tasks run; an event of 100 bytes may take a millisecond."""
 MAX_ERROR_BYTES = 64 * 1024
-"""Maximum size in bytes of a body in which an error is looked for."""
+"""Maximum size in bytes of a body in which an error is looked for; a longer body of a failed request is cut off."""
 MAX_LINES = 2_000_000
 """Maximum number of lines in a response; an answer of 250,000 events has up to four for each."""
 _LINE_ENDS = b"\n\r\x0b\x0c\x1c\x1d\x1e"
@@ -199,6 +199,20 @@ class ErrorFinder:
             raise ErrorInAnswer(message.strip(), details.get("code"))
 
 
+async def _read_error(response: Any, data: AsyncIterator[bytes]) -> bytes:
+    """Return the beginning of the body of a failed request, read from *data*.
+
+    The rest is not read, and the limits on answers do not apply: exceeding one would hide the status.
+    """
+    body = bytearray()
+    async for piece in data:
+        body += piece
+        if len(body) >= MAX_ERROR_BYTES:
+            await response.aclose()
+            break
+    return bytes(body[:MAX_ERROR_BYTES])
+
+
 async def _read_decoded(response: Any, plain: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the body of *response*, decompressed within limits; *plain* reads a body that is not compressed."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
@@ -220,6 +234,9 @@ def limit_responses(response: Any) -> None:
     read = response.aiter_bytes
 
     async def aiter_bytes(self: Any, chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        if self.is_error and not self.is_stream_consumed:
+            yield await _read_error(self, _read_decoded(self, read(self, chunk_size)))
+            return
         meter = LineMeter()
         kind = self.headers.get("content-type", "").lower()
         is_events = kind.startswith("text/event-stream")

@@ -46,3 +46,24 @@ async def test_an_answer_that_cannot_be_read_is_reported_with_its_reason(
     assert told in str(reply.error), (reply.error, reply.error.details)
     assert "Cannot connect" not in str(reply.error)
     assert bool(reply.events_of(RetryScheduled)) is is_retried
+
+
+LONG_BODIES = {
+    "a long line": b'{"error": {"message": "Bad input. ' + b"E" * 20_000_000 + b'"}}',
+    "very many objects": b"[" + b"{}," * 5000 + b"{}]",
+    "very many lines": b"\n" * 50_000,
+}
+
+
+@pytest.mark.parametrize("body", list(LONG_BODIES))
+@pytest.mark.parametrize(("status", "told"), [(400, "did not understand the request"), (401, "rejected the key")])
+async def test_a_failed_request_with_a_body_over_a_limit_is_reported_by_its_status(
+    body: str, status: int, told: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.whole = HEAD.replace(b"200 OK", b"%d no" % status) + b"application/json\r\n\r\n" + LONG_BODIES[body]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert reply.error is not None
+    assert told in reply.error.message
+    assert "answer so far" not in str(reply.error)
+    assert len(reply.error.message) < 2_000
