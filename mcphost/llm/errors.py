@@ -43,8 +43,23 @@ _OWN_ERRORS = frozenset(
 )
 WRAPPER_ERROR = "APIConnectionError"
 """litellm's exception for a lost connection, and for everything that it cannot classify."""
-DEFECTS = frozenset({"AttributeError", "KeyError", "IndexError", "TypeError", "NotImplementedError", "RecursionError"})
+DEFECTS = frozenset(
+    {
+        "AttributeError",
+        "KeyError",
+        "IndexError",
+        "TypeError",
+        "NotImplementedError",
+        "RecursionError",
+        "ValidationError",
+    }
+)
 """Exceptions that litellm raises itself, such as for a response that it does not understand."""
+UNREADABLE_PATTERN = re.compile(
+    r"object has no attribute|object is not (?:subscriptable|iterable)|is not iterable|unsupported operand type|"
+    r"unhashable type|indices must be|validation errors? for "
+)
+"""Texts of Python's exceptions for a value of another type than expected, and of pydantic's."""
 CERTIFICATE_ERRORS = frozenset({"SSLCertVerificationError", "ClientConnectorCertificateError"})
 TLS_ERRORS = frozenset({"SSLError", "ClientConnectorSSLError", "ClientSSLError"})
 UNREACHABLE_ERRORS = (
@@ -434,6 +449,10 @@ def _describe_other(failure: CallFailure, context: ErrorContext) -> tuple[str, s
         )
     if any(name.rpartition(".")[2] in JSON_ERRORS for name in failure.class_names):
         return f"{context.place} sent an answer that is not valid JSON.", "Check the base address and the model's name."
+    if UNREADABLE_PATTERN.search(failure.message) and not DEFECTS.isdisjoint(
+        name.rpartition(".")[2] for name in failure.class_names
+    ):
+        return f"{context.place} sent an answer that cannot be read.", "The log has the details."
     reason = explain_failure(failure, context.secret)
     return f"The call of {context.model} failed: {reason or 'no reason given'}", "The log has the details."
 

@@ -188,15 +188,30 @@ class ErrorFinder:
         if self._size <= MAX_ERROR_BYTES:
             self._pieces.append(data)
 
-    def check(self) -> None:
-        """Raise ErrorInAnswer if the complete body is a JSON object with an error."""
+    def check(self, *, is_stream_expected: bool = False) -> None:
+        """Raise ErrorInAnswer if the complete body is a JSON object with an error.
+
+        If *is_stream_expected* is set, also raise it for a whole answer, which litellm would treat as an empty one.
+        """
         if self._size > MAX_ERROR_BYTES:
             return
-        error: Any = as_object(loads_or_none(b"".join(self._pieces))).get("error")
+        body = as_object(loads_or_none(b"".join(self._pieces)))
+        if is_stream_expected and body.get("object") == "chat.completion":
+            raise ErrorInAnswer("The provider sent its answer as one JSON object, not as a stream of events.", None)
+        error: Any = body.get("error")
         details = as_object(error)
         message = error if isinstance(error, str) else details.get("message")
         if isinstance(message, str) and message.strip():
             raise ErrorInAnswer(message.strip(), details.get("code"))
+
+
+def _requests_stream(response: Any) -> bool:
+    """Return whether the request asked for a stream of events; litellm does without for a few models."""
+    try:
+        content: bytes = response.request.content
+    except RuntimeError:  # no request, or its content is not kept
+        return False
+    return as_object(loads_or_none(content)).get("stream") is True
 
 
 async def _read_error(response: Any, data: AsyncIterator[bytes]) -> bytes:
@@ -253,7 +268,7 @@ def limit_responses(response: Any) -> None:
         if events is not None and (rest := events.flush()):
             yield rest
         if errors is not None:
-            errors.check()
+            errors.check(is_stream_expected=_requests_stream(self))
 
     response.aiter_bytes = aiter_bytes
 

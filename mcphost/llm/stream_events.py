@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import parse_token_count
+from mcphost.serialization import replace
 
 RETAINED_CHUNKS = 64
 """Number of chunks that litellm may keep from each end of an answer; without a limit, it keeps all, at 5 kB each."""
@@ -96,6 +97,30 @@ def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker
                 )
             )
     return notes
+
+
+class SurrogateJoiner:
+    """Joiner of characters whose halves (UTF-16 surrogates) arrive in two pieces of text.
+
+    Some servers cut their text between UTF-16 code units. A first half at the very end of an answer is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._halves: dict[type, str] = {}
+
+    def join(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
+        """Return *event* without a half at its end, which is put at the start of the next event of this type."""
+        if not isinstance(event, worker_protocol.WorkerTextDelta | worker_protocol.WorkerThinkingDelta):
+            return event
+        half = self._halves.pop(type(event), "")
+        if not event.text or (not half and not "\ud800" <= event.text[-1] <= "\udbff"):
+            if half:
+                self._halves[type(event)] = half
+            return event
+        text = half + event.text
+        if "\ud800" <= text[-1] <= "\udbff":
+            text, self._halves[type(event)] = text[:-1], text[-1]
+        return replace(event, text=text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
 def trim_chunks(stream: Any) -> bool:

@@ -43,7 +43,7 @@ from mcphost.llm.argument_names import CallRestorer, rename_in_messages
 from mcphost.llm.litellm_patches import BAD_CALL_ATTRIBUTE, FINISH_REASON_ATTRIBUTE, is_call_lost, is_refused
 from mcphost.llm.providers import is_official_base
 from mcphost.llm.responses_api import ResponsesStream, make_responses_arguments, refuses_summary
-from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
+from mcphost.llm.stream_events import StreamSummary, SurrogateJoiner, make_events, trim_chunks
 from mcphost.llm.tool_call_splitter import ToolCallSplitter
 from mcphost.llm.tool_schemas import ToolSchemaAdapter
 from mcphost.llm.worker_protocol import EventBatch, exception_chain, make_failure
@@ -230,7 +230,7 @@ class LiteLlmWorker:
         rename_in_messages(arguments["messages"], names)
         stream, summary, convert = await self._open_stream(call_id, request, target, arguments)
         restorer, splitter = CallRestorer(call_id, names), ToolCallSplitter()
-        meter = AnswerMeter()
+        meter, joiner = AnswerMeter(), SurrogateJoiner()
         batch = EventBatch(lambda event: self._writer.send(event, meter))
         source: Any = None
         try:
@@ -243,7 +243,7 @@ class LiteLlmWorker:
                     for event in restorer.restore(splitter.split(convert(chunk))):
                         summary.has_content = True
                         summary.char_count += len(getattr(event, "text", ""))
-                        batch.put(event)
+                        batch.put(joiner.join(event))
                 except AnswerTooLong as error:
                     # Leaving the loop would keep the connection open; cancelling the task closes it.
                     batch.discard()

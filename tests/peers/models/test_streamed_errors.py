@@ -67,7 +67,7 @@ ERRORS: dict[str, tuple[str, list[Json], str, str]] = {
         "gemini",
         [{"candidates": [{"content": {"parts": [7]}, "index": 0}]}],
         "other",
-        "The call of gemini/gemini-2.5-pro failed: ",
+        "sent an answer that cannot be read",
     ),
 }
 

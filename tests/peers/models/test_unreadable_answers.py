@@ -6,6 +6,7 @@ from mcphost.llm.model import RetryScheduled
 from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.model_requests import ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider
+from tests.peers.models.test_openai_apis import completion_chunk
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: "
@@ -13,6 +14,7 @@ EVENTS = HEAD + b"text/event-stream\r\n"
 CLOSED = "closed the connection before its answer was complete"
 NOT_JSON = "sent an answer that is not valid JSON"
 COMPRESSED = "must answer without content-encoding"
+CALLS = b'{"message": {"tool_calls": [{"function": {"name": "fs__read", "arguments": %b}}]}, "done": false}'
 ANSWERS = {
     "another protocol": (b"SSH-2.0-OpenSSH_9.6\r\n", "sent an answer that is not valid HTTP", False),
     "a header that is too long": (
@@ -30,6 +32,12 @@ ANSWERS = {
         "(status 503). The provider said: Busy.",
         True,
     ),
+    "a whole answer": (
+        HEAD + b'application/json\r\n\r\n{"object": "chat.completion", "choices": [{"message": {"content": "Hi"}}]}',
+        "sent its answer as one JSON object, not as a stream of events",
+        False,
+    ),
+    "a list as an event": (EVENTS + b"\r\ndata: []\n\n", "sent an answer that cannot be read", False),
     "no gzip": (EVENTS + b"content-encoding: gzip\r\n\r\nno gzip", COMPRESSED, False),
     "an unknown encoding": (EVENTS + b"content-encoding: br\r\n\r\nx", COMPRESSED, False),
 }
@@ -67,3 +75,25 @@ async def test_a_failed_request_with_a_body_over_a_limit_is_reported_by_its_stat
     assert told in reply.error.message
     assert "answer so far" not in str(reply.error)
     assert len(reply.error.message) < 2_000
+
+
+@pytest.mark.parametrize("lines", [b'{"message": null, "done": false}', CALLS % b"[1]", CALLS % b"[{}]"])
+async def test_a_line_of_ollama_that_has_another_form_is_reported_without_python_text(
+    lines: bytes, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.whole = HEAD + b"application/x-ndjson\r\n\r\n" + lines + b"\n"
+    reply = await ask_model(create_model("ollama", base, worker), "hi")
+    assert reply.error is not None
+    assert "sent an answer that cannot be read" in reply.error.message, reply.error.details
+    assert reply.events_of(RetryScheduled) == []
+
+
+async def test_a_character_whose_halves_arrive_in_two_events_is_joined(
+    worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    halves = [{"content": "a\ud83d"}, {"content": "\ude00b"}, {"content": "\ud83d"}, {"content": "c"}]
+    ours.script = [completion_chunk(delta) for delta in halves] + [completion_chunk({}, "stop")]
+    reply = await ask_model(create_model("compatible", base, worker), "hi")
+    assert reply.text == "a\U0001f600b\ufffdc"
