@@ -6,7 +6,7 @@ Two kinds of text are redacted: registered secrets, and text that matches patter
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 PLACEHOLDER = "[secret]"
@@ -18,6 +18,21 @@ _ESCAPED_REFERENCE = re.compile(r"\$\{\$\}(?:\{[^{}$]{0,200}\})?")
 _SCHEMES = ("bearer", "basic", "token", "dpop", "apikey")
 _MAX_RECEIVED = 200  # each log line of a server is searched for each value
 _TEXT_LIMIT = 1_000_000
+
+# A word of letters and digits, and its pieces: "get", "Report" and "2026", where "getReport" counts as one piece.
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_PIECE = re.compile(r"[A-Z]?[a-z]+(?:[A-Z][a-z]{2,})*|[A-Z]+(?![a-z])|[0-9]+")
+# Addresses of IPv6 and points in time look random.
+_PREDICTABLE = re.compile(
+    r"(?:[0-9A-Fa-f]{0,4}:){3,7}[0-9A-Fa-f]{0,4}|[0-9]{4}-?[0-9]{2}-?[0-9]{2}T[0-9]{2}:?[0-9]{2}(?::?[0-9]{2})?Z?"
+)
+_NEVER_IN_TOKENS = re.compile(r"[\s\"'\\{}<>\[\](),;]")
+_MIN_CHANGES = 3
+_MAX_CHARS_A_CHANGE = 8
+_LONG_PIECE = 16
+_VARIED = 8  # different characters of a long piece that looks random
+_NO_HOST = re.compile(r"[^\w.:-]", re.ASCII)
+_MAX_ISSUER = 100
 
 _user_secrets: tuple[str, ...] = ()
 """Registered secrets of the user and of mcphost."""
@@ -299,12 +314,27 @@ def register_secret(secret: str) -> None:
 def register_server_secret(secret: str, issuer: str = "") -> None:
     """Register a secret chosen by a server, such as a token, so that it is redacted in logs and messages.
 
-    A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able
-    to hide that word everywhere. At most 200 values are kept. Beyond that, the oldest value from the *issuer* with
-    the most values is dropped, so an issuer of short-lived tokens does not displace other issuers' tokens.
+    Text that somebody could predict is ignored (see `is_unpredictable`): a server that issues the token "filesystem"
+    or "/home/alice/report-2026.txt" must not be able to hide that text everywhere. At most 200 values are kept. Beyond
+    that, the oldest value from the *issuer* with the most values is dropped, so an issuer of short-lived tokens does
+    not displace other issuers' tokens.
     """
+    if is_unpredictable(secret):
+        _add_received(secret, issuer)
+
+
+def register_project_secret(secret: str) -> None:
+    """Register a value from a project's environment file for redaction, unless it could be an ordinary word.
+
+    Unlike the tokens of a server, it may be a passphrase. It counts towards the limit of `register_server_secret`.
+    """
+    if is_strong(secret):
+        _add_received(secret, "")
+
+
+def _add_received(secret: str, issuer: str) -> None:
     global _all_secrets  # noqa: PLW0603 - one process, one set of secrets
-    if is_strong(secret) and secret not in _received_secrets:
+    if secret not in _received_secrets:
         _received_secrets[secret] = issuer
         if len(_received_secrets) > _MAX_RECEIVED:
             ((largest, _),) = Counter(_received_secrets.values()).most_common(1)
@@ -321,11 +351,56 @@ def is_strong(secret: str) -> bool:
     return len(secret) >= (STRONG_SECRET_LENGTH if mixed else _STRONG_LENGTH_OF_ANY)
 
 
+def is_unpredictable(secret: str) -> bool:
+    """Return whether a value is strong (see `is_strong`) and looks random.
+
+    Paths, addresses, dates, sentences and names are not random, and neither is text with quotes, spaces or brackets,
+    which no token has (RFC 6750, section 2.1). Random text is recognized by how often letters and digits, or small and
+    capital letters, alternate inside its words. Of random values of 22 characters, about one in forty does not pass;
+    of those of 32 characters, one in a thousand. A known hash or UUID passes, because tokens look like that, too.
+    """
+    if not is_strong(secret) or _NEVER_IN_TOKENS.search(secret) is not None:
+        return False
+    changes = 0
+    for word in _WORD.findall(_PREDICTABLE.sub("", secret)):
+        pieces = _PIECE.findall(word)
+        changes += len(pieces) - 1
+        for piece in pieces:  # a token can consist of digits, or of letters of one case
+            if (
+                len(piece) >= _LONG_PIECE
+                and len(set(piece)) >= _VARIED
+                and piece[1:] in (piece[1:].lower(), piece.upper()[1:])
+            ):
+                changes += len(piece) // 4
+    return changes >= max(_MIN_CHANGES, sum(map(str.isalnum, secret)) / _MAX_CHARS_A_CHANGE)
+
+
 def redact(text: str) -> str:
     """Return *text* with secrets removed, truncated after a million characters. Never raises."""
     if len(text) > _TEXT_LIMIT:
         text = text[:_TEXT_LIMIT] + "…"
     return redact_patterns(redact_registered(text))
+
+
+def redact_with_issuers(text: str) -> str:
+    """Redact *text* like `redact`, but say of each hidden token who issued it, its length and its digest.
+
+    The audit log has this form: a server can issue as a token what it expects in an argument, such as the id of a
+    record. Whoever knows that id can compare its SHA-256, and sees which server chose to hide it.
+    """
+    if len(text) > _TEXT_LIMIT:
+        text = text[:_TEXT_LIMIT] + "…"
+    return redact_patterns(_replace_values(text, _all_secrets, _describe))
+
+
+def _describe(value: str) -> str:
+    issuer = _received_secrets.get(value, "")
+    if not issuer or value in _user_secrets:
+        return PLACEHOLDER
+    # This must not end a string in JSON.
+    host = _NO_HOST.sub("?", issuer.partition("://")[2].partition("/")[0] or issuer)[:_MAX_ISSUER]
+    digest = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"[secret from {host}, {len(value)} characters, sha256 {digest}]"
 
 
 def redact_identifier(name: str) -> str:
@@ -362,13 +437,22 @@ def _longest_first(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=len, reverse=True))
 
 
-def _replace_values(text: str, values: Iterable[str]) -> str:
+def _replace_values(text: str, values: Iterable[str], describe: Callable[[str], str] = lambda _: PLACEHOLDER) -> str:
     # Not a regular expression: `re` would compare alternatives with a common prefix one by one at each character.
-    parts = [text]
+    parts = [text]  # every second part is a mark, in which nothing is replaced
     for value in values:
         if value in text:
-            parts = [piece for part in parts for piece in part.split(value)]
-    return PLACEHOLDER.join(parts)
+            mark = describe(value)
+            pieces: list[str] = []
+            for number, part in enumerate(parts):
+                if number % 2:
+                    pieces.append(part)
+                else:
+                    first, *others = part.split(value)
+                    pieces.append(first)
+                    pieces += [piece for other in others for piece in (mark, other)]
+            parts = pieces
+    return "".join(parts)
 
 
 def is_probable_secret(name: str, value: str) -> bool:

@@ -1,7 +1,7 @@
 """Redaction of secrets in JSON data, which also considers the names of members."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -44,13 +44,13 @@ _PROTOCOL_MEMBERS = frozenset({"progressToken"})
 """Members of MCP messages that are not secrets, although their names suggest it."""
 
 
-def redact_values(value: Any) -> Any:
+def redact_values(value: Any, redact_text: Callable[[str], str] = redact) -> Any:
     """Redact secrets in JSON data, including values that are probably secrets according to their keys.
 
     The keys themselves are not changed. See `is_probable_secret` for what counts as probable, and `mask_members` for
-    values that are not strings.
+    values that are not strings. *redact_text* redacts each text.
     """
-    return _redact_texts(mask_members(value))
+    return _redact_texts(mask_members(value), redact_text)
 
 
 def mask_members(value: Any, parent: str = "") -> Any:
@@ -151,17 +151,19 @@ def _mask_leaves(value: Any, name: str = "", *, are_tokens: bool = False) -> Any
     return value if _counts_or_describes(words) else PLACEHOLDER
 
 
-def _redact_texts(value: Any) -> Any:
+def _redact_texts(value: Any, redact_text: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return redact(value)
+        return redact_text(value)
     if value is None or isinstance(value, _SCALARS):
         return value
     if isinstance(value, _LISTS):
-        return [_redact_texts(inner) for inner in cast("Sequence[Any]", value)]
+        return [_redact_texts(inner, redact_text) for inner in cast("Sequence[Any]", value)]
     if isinstance(value, Mapping):
-        return {name: _redact_member(str(name), inner) for name, inner in cast("Mapping[Any, Any]", value).items()}
+        members = cast("Mapping[Any, Any]", value).items()
+        return {name: _redact_member(str(name), inner, redact_text) for name, inner in members}
     return value
 
 
-def _redact_member(name: str, value: Any) -> Any:
-    return PLACEHOLDER if isinstance(value, str) and is_probable_secret(name, value) else _redact_texts(value)
+def _redact_member(name: str, value: Any, redact_text: Callable[[str], str]) -> Any:
+    is_secret = isinstance(value, str) and is_probable_secret(name, value)
+    return PLACEHOLDER if is_secret else _redact_texts(value, redact_text)

@@ -187,5 +187,5 @@ async def _fetch_id_jag(
             "the response has another token type.",
             "Sign in to it again, and renew mcphost.oauth.idToken.",
         )
-    register_server_secret(id_jag)
+    register_server_secret(id_jag, endpoint)
     return id_jag

@@ -91,7 +91,7 @@ async def request_device_authorization(
         raise TokenError.from_response(
             reply, f"The authorization server {document.issuer[:200]} issued no code", "the response has no code."
         )
-    register_server_secret(code)
+    register_server_secret(code, document.issuer)
     await http.check_url(uri, "verification address")
     return DeviceAuthorization(
         code,

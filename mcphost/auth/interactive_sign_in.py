@@ -97,7 +97,7 @@ def extract_code(response: AuthorizationResponse, document: AuthorizationServerM
     code = response.get("code")
     if not code:
         raise SignInFailed(f"The authorization server {issuer[:200]} sent neither a code nor an error.")
-    register_server_secret(code)
+    register_server_secret(code, document.issuer)
     return code
 
 

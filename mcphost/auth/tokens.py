@@ -178,7 +178,10 @@ def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, 
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
-        (register_secret if client.kind == ENTERED_KIND else register_server_secret)(encoded)
+        if client.kind == ENTERED_KIND:
+            register_secret(encoded)
+        else:
+            register_server_secret(encoded, client.issuer)
         return {"authorization": f"Basic {encoded}"}
     form["client_id"] = client.id
     if client.method == "client_secret_post":

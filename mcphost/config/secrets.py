@@ -19,7 +19,7 @@ from mcphost.config.variable_references import (
     target_texts,
 )
 from mcphost.errors import ConfigError
-from mcphost.redact import is_probable_secret, is_strong, literal_part, register_secret, register_server_secret
+from mcphost.redact import is_probable_secret, is_strong, literal_part, register_project_secret, register_secret
 from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
@@ -258,7 +258,7 @@ def _register_project_value(value: str) -> None:
     if has_both and not is_strong(value):
         register_secret(value)
     else:
-        register_server_secret(value)
+        register_project_secret(value)
 
 
 def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Lookup) -> OAuthConfig:

@@ -1,7 +1,10 @@
 """Tests that known secrets are masked in logs, in the audit log and on the screen."""
 
+import hashlib
 import json
+import random
 import resource
+import string
 import subprocess
 import sys
 from typing import Any
@@ -11,10 +14,12 @@ import pytest
 from mcphost.redact import (
     identifier_digest,
     is_probable_secret,
+    is_unpredictable,
     redact,
     redact_command,
     redact_identifier,
     redact_patterns,
+    redact_with_issuers,
     register_secret,
     register_server_secret,
 )
@@ -191,17 +196,51 @@ def test_a_name_that_looks_like_a_secret_stays_readable(name: str) -> None:
     assert redact_identifier(name) == name
 
 
+def make_token(number: int) -> str:
+    return hashlib.sha256(str(number).encode()).hexdigest()
+
+
 def test_only_the_newest_secrets_of_servers_are_kept() -> None:
     for number in range(300):
-        register_server_secret(f"a-token-of-{number:08}")
-    assert redact("a-token-of-00000299 a-token-of-00000000") == "[secret] a-token-of-00000000"
+        register_server_secret(make_token(number))
+    assert redact(f"{make_token(299)} {make_token(0)}") == f"[secret] {make_token(0)}"
 
 
 def test_an_issuer_of_many_tokens_does_not_displace_those_of_others() -> None:
-    register_server_secret("the-token-of-another-0001", "https://quiet.example")
+    register_server_secret(make_token(-1), "https://quiet.example")
     for number in range(300):
-        register_server_secret(f"a-token-of-{number:08}", "https://busy.example")
-    assert redact("the-token-of-another-0001 a-token-of-00000299") == "[secret] [secret]"
+        register_server_secret(make_token(number), "https://busy.example")
+    assert redact(f"{make_token(-1)} {make_token(299)}") == "[secret] [secret]"
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "length"),
+    [
+        (string.ascii_letters + string.digits, 32),
+        (string.ascii_letters + string.digits + "-_", 43),
+        (string.ascii_letters + string.digits + "+/", 44),
+        (string.ascii_letters + string.digits + "-._~+/", 64),
+        (string.ascii_lowercase + string.digits, 40),
+        (string.ascii_uppercase + "234567", 52),
+        ("0123456789abcdef", 32),
+        (string.ascii_letters, 64),
+        (string.ascii_lowercase, 40),
+        (string.digits, 40),
+    ],
+)
+def test_nearly_all_random_tokens_are_removed_from_text(alphabet: str, length: int) -> None:
+    generator = random.Random(length)
+    tokens = ["".join(generator.choices(alphabet, k=length)) for _ in range(2_000)]
+    assert sum(map(is_unpredictable, tokens)) >= 1_980
+
+
+def test_a_mark_of_a_hidden_token_is_not_changed_by_another_token() -> None:
+    digest = hashlib.sha256(LONG.encode()).hexdigest()[:16]
+    register_server_secret(LONG, 'https://as.example"]/x')
+    register_server_secret(digest, "https://as.example")
+    mark = f"[secret from as.example??, {len(LONG)} characters, sha256 {digest}]"
+    assert redact_with_issuers(f"x {LONG} y {LONG}") == f"x {mark} y {mark}"
+    assert redact(f"x {LONG} {digest} y") == "x [secret] [secret] y"
 
 
 def test_json_keeps_its_names_and_loses_its_secrets() -> None:

@@ -5,11 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcphost.redact import (
-    redact,
-    redact_command,
-    redact_identifier,
-)
+from mcphost.redact import redact_command, redact_identifier, redact_with_issuers
 from mcphost.serialization import decode, dumps
 
 if TYPE_CHECKING:
@@ -87,7 +83,7 @@ def to_redacted_json(value: Any) -> str:
     if may_have_secret_members(text):
         text = dumps(mask_members(decode(text, object)))
     # Redact before truncating, so that no part of a secret remains at the end.
-    text = redact(text[: CONTENT_LIMIT + _LONGEST_SECRET])
+    text = redact_with_issuers(text[: CONTENT_LIMIT + _LONGEST_SECRET])
     return text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…"
 
 
@@ -100,7 +96,7 @@ def redact_details(members: Mapping[str, Any]) -> str:
         return ""
     from mcphost.secret_members import redact_values
 
-    redacted = redact_values(members)
+    redacted = redact_values(members, redact_with_issuers)
     redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members
     }

@@ -117,7 +117,7 @@ class OAuthPeer:
     async def authorize(self, request: ReceivedRequest) -> None:
         asked = dict(parse_qsl(request.path.partition("?")[2], keep_blank_values=True))
         self.asked.append(asked)
-        code = f"code-0{secrets.token_urlsafe(12)}"  # a digit: only values with one count as secrets
+        code = f"code-0{secrets.token_urlsafe(24)}"  # a digit: only values with one count as secrets
         self.codes[code] = asked
         back: dict[str, str | None] = {"code": code, "state": asked.get("state"), **self.redirect}
         query = urlencode({name: value for name, value in back.items() if value is not None})
@@ -148,13 +148,13 @@ class OAuthPeer:
             await self.json(request, {"error": "unsupported_grant_type"}, 400)
 
     async def grant(self, request: ReceivedRequest, family: str, scope: str) -> None:
-        access = f"access-0{secrets.token_urlsafe(12)}"
+        access = f"access-0{secrets.token_urlsafe(24)}"
         self.valid[access] = set(scope.split())
         reply: dict[str, Any] = {"access_token": access, "token_type": "Bearer", "scope": scope}
         if self.lifetime is not None:
             reply["expires_in"] = self.lifetime
         if self.refresh and (self.rotate or family not in self.live):
-            token = f"refresh-0{secrets.token_urlsafe(12)}"
+            token = f"refresh-0{secrets.token_urlsafe(24)}"
             self.families[token] = family
             self.live[family] = token
             reply["refresh_token"] = token

@@ -149,12 +149,12 @@ def test_tokens_are_registered_as_secrets_as_soon_as_they_are_read() -> None:
     tokens = parse_token_response(
         http_response(
             200,
-            b'{"access_token":"access-token-123456","token_type":"bearer","refresh_token":"refresh-token-123456","expires_in":"60"}',
+            b'{"access_token":"access-Xq81vLz0Rk","token_type":"bearer","refresh_token":"refresh-8dK2pQ7sV4","expires_in":"60"}',
         ),
         "i",
     )
     assert redact.redact(f"{tokens.access} {tokens.refresh}") == "[secret] [secret]"
-    assert "123456" not in repr(tokens)
+    assert tokens.access not in repr(tokens)
     assert tokens.kind == "Bearer"
     assert 50 < tokens.expires - time.time() <= 60
 

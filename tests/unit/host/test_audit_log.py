@@ -83,6 +83,63 @@ async def test_the_token_type_of_an_authorization_server_never_blanks_a_row(tmp_
     assert json.loads(stored_rows(tmp_path)[2].detail) == {secret: "x"}
 
 
+def issue_token(access: str) -> None:
+    answer = dumps({"access_token": access, "token_type": "Bearer"}).encode()
+    reply = OAuthResponse("https://as.example/token", 200, {"content-type": "application/json"}, answer)
+    parse_token_response(reply, "https://as.example:8443/tenant")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/home/alice/report-2026.txt",
+        "https://bank.example/transfer?to=DE02&amount=900",
+        "alice.smith1984@example.com",
+        "2026-12-01T03:46:00Z",
+        "2001:0db8:85a3:0000:0000:8a2e:0370:7334",
+        "[2001:db8:85a3::8a2e:370:7334]:8443",
+        "C:/Users/alice/report2026.docx",
+        "getUserAccountsByName2026",
+        "The-server-was-stopped-after-10-seconds.",
+        '","path":"/home/alice/report-2026.txt"',
+    ],
+)
+async def test_a_token_that_equals_predictable_text_hides_no_argument(tmp_path: Path, text: str) -> None:
+    issue_token(text)
+    audit_log = create_log(tmp_path, content=True)
+    arguments = {"a": f"delete {text} now", "path": "/home/alice/report-2026.txt"}
+    span = await audit_log.start_span(replace(TOOL, arguments=arguments), who="rule")
+    span.end("done")
+    await audit_log.record_event(TOOL, "kept", detail={"why": f"It says {text}."})
+    await audit_log.close()
+    first, _, event = stored_rows(tmp_path)
+    assert json.loads(json.loads(first.detail)["arguments"]) == arguments
+    assert json.loads(event.detail) == {"why": f"It says {text}."}
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+        "9c1185a5c5e9fc54612808977ee8f548b2258d31",
+        "ya29/aB3xK9+qLm2Zt7/Wv4Rp8==",
+        "v1.Qm9yZWQ3-dF5k_2hT8sLx0",
+    ],
+)
+async def test_the_audit_log_says_who_issued_a_hidden_token_and_how_to_recognize_it(tmp_path: Path, token: str) -> None:
+    issue_token(token)
+    audit_log = create_log(tmp_path, content=True)
+    span = await audit_log.start_span(replace(TOOL, arguments={"a": f"delete {token} now"}), who="rule")
+    span.end("done")
+    await audit_log.record_event(TOOL, "kept", detail={"why": f"It says {token}."})
+    await audit_log.close()
+    first, _, event = stored_rows(tmp_path)
+    digest = hashlib.sha256(token.encode()).hexdigest()[:16]
+    mark = f"[secret from as.example:8443, {len(token)} characters, sha256 {digest}]"
+    assert json.loads(json.loads(first.detail)["arguments"]) == {"a": f"delete {mark} now"}
+    assert json.loads(event.detail) == {"why": f"It says {mark}."}
+
+
 @pytest.mark.parametrize("name", ["sk-delete-everything-of-you-0001", "token:production-db", "AKIAABCDEFGHIJKLMNOP"])
 async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path: Path, name: str) -> None:
     audit_log = create_log(tmp_path)

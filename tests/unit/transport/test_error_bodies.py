@@ -11,7 +11,7 @@ from tests.unit.transport import raw_http
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
-TOKEN = "0123456789abcdefghij" * 11
+TOKEN = "0a1b2c3d4e5f6g7h8i9j" * 11
 """A token that is longer than the quoted part of a body."""
 
 
