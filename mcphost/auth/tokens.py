@@ -4,6 +4,7 @@ The `resource` parameter is sent unchanged in every request (RFC 8707). All secr
 """
 
 import base64
+import logging
 import math
 import re
 import time
@@ -20,6 +21,7 @@ from mcphost.redact import register_secret, register_server_secret
 from mcphost.sanitize import quote_text
 from mcphost.serialization import Struct
 
+_log = logging.getLogger(__name__)
 EXPIRY_MARGIN = 30.0
 """Seconds before its expiry that a token is refreshed; fewer for a short-lived token."""
 _NEW_SECONDS = 30.0
@@ -27,6 +29,8 @@ _MAX_TOKEN_LENGTH = 64 * 1024
 MAX_SCOPES = 100
 MAX_SCOPE_LENGTH = 200
 _SCOPE_PATTERN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
+_ACCESS_TOKEN = re.compile(r"[!-~]+")
+_REFRESH_TOKEN = re.compile(r"[ -~]+")
 _TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
@@ -230,10 +234,10 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
         raise TokenError.from_response(
             response, f"The authorization server {issuer[:200]} issued no token", "the response has no token."
         )
-    if len(access) > _MAX_TOKEN_LENGTH or not all("!" <= char <= "~" for char in access):
+    if len(access) > _MAX_TOKEN_LENGTH or _ACCESS_TOKEN.fullmatch(access) is None:
         raise TokenError(f"The authorization server {issuer[:200]} issued a token that does not fit into a header.")
-    refresh, scope, lifetime = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
-    refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MAX_TOKEN_LENGTH else ""
+    scope, lifetime = members.get("scope"), members.get("expires_in")
+    refresh = _parse_refresh_token(members.get("refresh_token"), issuer)
     register_server_secret(access, issuer)
     if refresh:
         register_server_secret(refresh, issuer)
@@ -250,6 +254,24 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
         parse_granted_scopes(scope),
         now,
     )
+
+
+def _parse_refresh_token(token: object, issuer: str) -> str:
+    """Return the `refresh_token` member of a token response, or "" if there is none or it cannot be used.
+
+    It must be printable ASCII (RFC 6749, appendix A.17). Another one is dropped, because the access token works
+    without it; this is logged, since it is why the user has to sign in again when that token expires.
+    """
+    if token is None or token == "":
+        return ""
+    if isinstance(token, str) and len(token) <= _MAX_TOKEN_LENGTH and _REFRESH_TOKEN.fullmatch(token):
+        return token
+    _log.warning(
+        "The authorization server %s issued a refresh token that cannot be sent: it is not printable ASCII or too long."
+        " It was dropped.",
+        issuer[:200],
+    )
+    return ""
 
 
 def parse_lifetime(value: object) -> float:

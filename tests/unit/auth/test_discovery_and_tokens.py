@@ -1,6 +1,7 @@
 """Tests for metadata discovery, proof keys, scopes, client authentication and token responses."""
 
 import base64
+import json
 import re
 import time
 
@@ -172,6 +173,22 @@ def test_tokens_are_registered_as_secrets_as_soon_as_they_are_read() -> None:
 def test_a_reply_without_a_usable_token_is_a_refusal(body: bytes) -> None:
     with pytest.raises(TokenError):
         parse_token_response(http_response(200, body), "https://as.example")
+
+
+@pytest.mark.parametrize("refresh", ["a\0b", "a\r\nb", "\x1b[31mred", "caf\u00e9", "\u202e", "a" * 70_000, 5, ["a"]])
+def test_a_refresh_token_of_other_than_printable_ascii_is_dropped_and_logged(
+    refresh: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = json.dumps({"access_token": "abcdefgh", "token_type": "Bearer", "refresh_token": refresh}).encode()
+    assert parse_token_response(http_response(200, body), "https://as.example").refresh == ""
+    assert "https://as.example issued a refresh token that cannot be sent" in caplog.text
+
+
+@pytest.mark.parametrize("refresh", ["a b/c+d=.~", "", None])
+def test_a_usable_refresh_token_or_none_is_not_logged(refresh: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    body = json.dumps({"access_token": "abcdefgh", "token_type": "Bearer", "refresh_token": refresh}).encode()
+    assert parse_token_response(http_response(200, body), "https://as.example").refresh == (refresh or "")
+    assert not caplog.text
 
 
 @pytest.mark.parametrize("lasts", ["-5", "null", "true", '"soon"', "1e300", "[]"])
