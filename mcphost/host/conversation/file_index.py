@@ -12,8 +12,11 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from mcphost.config.json_files import read_regular_file
+from mcphost.errors import ConfigError
 from mcphost.sanitize import is_sanitized
 
 MAX_FILES = 100_000
@@ -335,12 +338,12 @@ def _is_ignored(rules: tuple[tuple[int, IgnoreRules], ...], segments: tuple[str,
 
 
 def _read_rules(path: str) -> IgnoreRules:
+    """Return the rules in a `.gitignore` file; no rules if it cannot be read or is not a regular file."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+        raw, _ = read_regular_file(Path(path), MAX_FILE_BYTES, follow_links=False)
+    except (ConfigError, OSError):
         return IgnoreRules("")
-    with open(handle, "rb") as file:
-        return IgnoreRules(file.read(MAX_FILE_BYTES).decode("utf-8", "replace"))
+    return IgnoreRules(raw[:MAX_FILE_BYTES].decode("utf-8", "replace"))
 
 
 def find_exact(typed: str) -> tuple[FileMatch, ...]:

@@ -125,6 +125,13 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert build_index(str(tmp_path / "inside")).paths == ("a",)
 
 
+def test_a_folder_named_gitignore_does_not_hide_the_files(tmp_path: Path) -> None:
+    create(tmp_path, "a", "sub/.gitignore/b", ".gitignore/c")
+    assert set(build_index(str(tmp_path)).paths) == {
+        "a", ".gitignore/", ".gitignore/c", "sub/", "sub/.gitignore/", "sub/.gitignore/b",
+    }  # fmt: skip
+
+
 def test_shared_roots_outside_of_the_folder_are_named_absolutely(tmp_path: Path) -> None:
     create(tmp_path / "work", "a", "sub/b")
     create(tmp_path / "root", "c")
