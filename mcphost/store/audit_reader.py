@@ -258,8 +258,14 @@ def _connect(path: Path) -> sqlite3.Connection:
         has_log = size_of(path.with_name(f"{path.name}-wal")) > 0
         if has_log or error.sqlite_errorcode & 0xFF not in _NO_SHARED_MEMORY:
             raise
-        return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=10)
+        db = sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=10)
+    db.create_function("lower_case", 1, _to_lower_case, deterministic=True)
     return db
+
+
+def _to_lower_case(text: bytes | None) -> str | None:
+    """Return UTF-8 text in lower case; the bytes may be invalid in a damaged file."""
+    return None if text is None else text.decode(errors="replace").lower()
 
 
 def _verify_empty(checkpoint: AuditPosition | None) -> AuditVerification:
@@ -298,11 +304,13 @@ def _build_where(filter_by: AuditFilter, *, has_description: bool = False) -> tu
     if filter_by.before:
         parts.append(("seq < ?", (filter_by.before,)))
     names = ("server", "subject", "kind", "event", "decision", "who", '"grant"', '"call"')
-    texts = [f"lower({' || char(10) || '.join(names)})"]
-    texts += ["described(kind, event, decision, who)"] if has_description else []
+    shown = " || char(10) || ".join(names)
+    described = ["described(kind, event, decision, who)"] if has_description else []
     for word in filter_by.text.split():
-        found = " OR ".join(f"instr({text}, ?) > 0" for text in texts)
-        parts.append((f"({found})", (word.lower(),) * len(texts)))
+        # SQLite's own function changes only ASCII letters, but is faster.
+        text = f"lower({shown})" if word.isascii() else f"lower_case(CAST({shown} AS BLOB))"
+        found = " OR ".join(f"instr({one}, ?) > 0" for one in (text, *described))
+        parts.append((f"({found})", (word.lower(),) * (1 + len(described))))
     text = " AND ".join(part for part, _ in parts)
     return (f" WHERE {text}" if text else ""), tuple(value for _, values in parts for value in values)
 

@@ -299,6 +299,19 @@ def test_pages_are_newest_first_and_filters_add_up(tmp_path: Path) -> None:
     assert reader.count(AuditFilter(kind="ledger")) == 1
 
 
+@pytest.mark.parametrize("word", ["ЗАМЕТКИ", "заметки", "Übersicht", "ÜBERSICHT"])
+def test_a_search_ignores_the_case_of_all_letters(tmp_path: Path, word: str) -> None:
+    async def work() -> None:
+        store = AuditStore(tmp_path / "l.db")
+        record = AuditRecord(at=1, kind="tool", event="started", server="Заметки", subject="Übersicht")
+        await store.append(lambda: record)
+        await store.close()
+
+    run_in_new_thread(work)
+    found = AuditReader(tmp_path / "l.db").page(AuditFilter(text=f"{word} STARTED"), 3)
+    assert [row.subject for row in found] == ["Übersicht"]
+
+
 def test_a_log_that_cannot_be_examined_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     reader = AuditReader(tmp_path / ("x" * 300), tmp_path / "l.head")
     with pytest.raises(StoreError, match=r"cannot be read: .*File name too long"):
