@@ -1,8 +1,32 @@
-"""Access to the members of the JSON commands of `mcphost pipe`, with validation."""
+"""Decoding of the JSON commands of `mcphost pipe`, and access to their members with validation."""
 
+import json
 from typing import Any, cast
 
-from mcphost.errors import UsageError
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.serialization import loads
+
+
+def decode_line(line: bytes) -> Any:
+    """Decode a line of input. Raises MalformedMessage if it is invalid, or if an object in it has a key twice.
+
+    Of two members with the same key, a program that checks the lines could read another one than mcphost: for example,
+    the "deny" in a line that also has the answer "once".
+    """
+    value = loads(line, "line")
+    try:
+        json.loads(line, object_pairs_hook=_check_keys)
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessage(f"The line is not valid: {str(error)[:200]}") from error
+    return value
+
+
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise ValueError(f"it has the key {key[:100]!r} twice in one object.")
+        seen.add(key)
 
 
 def check_members(message: dict[str, Any], *names: str) -> None:

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 from mcphost.config.rule_syntax import parse_rule
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
 from mcphost.headless import json_output
-from mcphost.headless.command_members import get_number, get_object, get_text, get_texts
+from mcphost.headless.command_members import decode_line, get_number, get_object, get_text, get_texts
 from mcphost.headless.conversation_commands import ConversationCommands
 from mcphost.headless.exit_codes import call_exit_code, turn_exit_code
 from mcphost.headless.held_back_events import HeldBackEvents
@@ -27,7 +27,7 @@ from mcphost.host.server_requests.roots import parse_root_scope
 from mcphost.host.server_views import TurnResult
 from mcphost.llm.model import ModelFacts
 from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
-from mcphost.serialization import convert, encode, loads
+from mcphost.serialization import convert, encode
 from mcphost.store.audit_reader import AuditFilter, to_export, unknown_kind_error
 
 CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
@@ -440,7 +440,7 @@ class PipeServer:
 
     def _parse(self, line: bytes) -> tuple[Any, str, dict[str, Any]] | None:
         try:
-            value = loads(line, "line")
+            value = decode_line(line)
         except MalformedMessage as error:
             self._report_bad_line(None, error.message)
             return None

@@ -159,7 +159,8 @@ def test_an_impossible_command_returns_a_result_with_kind_and_exit(
 @pytest.mark.parametrize(
     "line",
     [b"nonsense", b"[]", b"{}", b'{"id": 1}', b'{"id": "x", "do": "dance"}', b'{"id": [], "do": "stop"}', b"\xff\xfe",
-     b'{"id": 1, "do": 5}', b"[" * 100_000],
+     b'{"id": 1, "do": 5}', b"[" * 100_000, b'{"do": "list", "do": "stop"}',
+     b'{"do": "call", "arguments": {"path": "/a", "path": "/b"}}'],
 )  # fmt: skip
 def test_bad_line_is_an_error_event_and_the_pipe_continues(program: Program, line: bytes) -> None:
     with program.pipe() as pipe:
@@ -222,6 +223,20 @@ def test_refused_call_never_runs_and_the_reason_reaches_the_model(program: Progr
         assert not [event for event in pipe.events if event["event"] == "tool_started"]
         notes = pipe.ask("call", server="demo", tool="list_notes")["result"]["text"]
         assert notes == "There are no notes."
+
+
+def test_a_line_with_two_answers_answers_nothing(program: Program) -> None:
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="what is 2 + 40?")
+        name = pipe.event("question")["question"]
+        pipe.write(
+            json.dumps({"do": "answer", "question": name, "answer": "deny"})[:-1].encode() + b', "answer": "once"}\n'
+        )
+        assert pipe.event("error")["message"] == "The line is not valid: it has the key 'answer' twice in one object."
+        assert pipe.ask("answer", question=name, answer="deny")["ok"]
+        assert pipe.result(sent)["result"]["declined"] == 1
+        assert not [event for event in pipe.events if event["event"] == "tool_started"]
 
 
 def test_session_answer_covers_later_calls(program: Program) -> None:
