@@ -314,12 +314,12 @@ def register_secret(secret: str) -> None:
 def register_server_secret(secret: str, issuer: str = "") -> None:
     """Register a secret chosen by a server, such as a token, so that it is redacted in logs and messages.
 
-    Text that somebody could predict is ignored (see `is_unpredictable`): a server that issues the token "filesystem"
-    or "/home/alice/report-2026.txt" must not be able to hide that text everywhere. At most 200 values are kept. Beyond
-    that, the oldest value from the *issuer* with the most values is dropped, so an issuer of short-lived tokens does
-    not displace other issuers' tokens.
+    A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not be able
+    to hide that word everywhere. In the audit log, more text stays readable; see `redact_with_issuers`. At most 200
+    values are kept. Beyond that, the oldest value from the *issuer* with the most values is dropped, so an issuer of
+    short-lived tokens does not displace other issuers' tokens.
     """
-    if is_unpredictable(secret):
+    if is_strong(secret):
         _add_received(secret, issuer)
 
 
@@ -383,14 +383,20 @@ def redact(text: str) -> str:
 
 
 def redact_with_issuers(text: str) -> str:
-    """Redact *text* like `redact`, but say of each hidden token who issued it, its length and its digest.
+    """Redact *text* for the audit log: say of each hidden token who issued it, its length and its digest.
 
-    The audit log has this form: a server can issue as a token what it expects in an argument, such as the id of a
-    record. Whoever knows that id can compare its SHA-256, and sees which server chose to hide it.
+    A server can issue as a token what it expects in an argument, to hide it. Therefore, a value that a server chose
+    stays readable if it could be predicted (see `is_unpredictable`), such as a path. Whoever knows a value that was
+    hidden, such as the id of a record, can compare its SHA-256, and sees which server chose to hide it.
     """
     if len(text) > _TEXT_LIMIT:
         text = text[:_TEXT_LIMIT] + "…"
-    return redact_patterns(_replace_values(text, _all_secrets, _describe))
+    values = [value for value in _all_secrets if value in text and not _is_readable_in_audit(value)]
+    return redact_patterns(_replace_values(text, values, _describe))
+
+
+def _is_readable_in_audit(value: str) -> bool:
+    return bool(_received_secrets.get(value)) and value not in _user_secrets and not is_unpredictable(value)
 
 
 def _describe(value: str) -> str:
