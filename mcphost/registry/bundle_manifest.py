@@ -343,11 +343,11 @@ class _BundleValues:
         return tuple(words)
 
     def environment(self, texts: Mapping[str, str]) -> tuple[PlannedValue, ...]:
-        """Return the environment variables in *texts*, which maps names to text, with the bundle's variables replaced.
+        """Return environment variables with the references in their values replaced; *texts* maps names to values.
 
-        An environment variable is omitted if it uses only settings without a value. Raises RegistryError if a name is
-        invalid, if a reference is not allowed (see `fill`), or if a value chosen by the bundle would let programs load
-        code or settings from outside the bundle, or would change how they connect.
+        An environment variable is omitted if none of the settings that it refers to has a value. Raises RegistryError
+        if a name is invalid, or if a reference is not allowed (see `fill`). Also raises RegistryError if a value chosen
+        by the bundle would change how programs connect, or from where they load code or settings.
         """
         env: list[PlannedValue] = []
         for name, text in texts.items():

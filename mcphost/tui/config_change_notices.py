@@ -168,7 +168,7 @@ class ConfigChangeNotices:
     async def _change_profile(self, change: "ProfileChange") -> None:
         """Change or remove a profile in config.toml, and show the list of profiles again.
 
-        If the profile is in use, use its new settings or, if it was removed, no profile.
+        If the profile is in use, its new settings take effect immediately; after its removal, no profile is in use.
         """
         from mcphost.config.settings_edits import change_profile, remove_profile
 

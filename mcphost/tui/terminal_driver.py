@@ -282,10 +282,8 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def run_input_thread(self) -> None:
-        """Read input with a parser that also handles the terminal's replies.
-
-        Textual has no option to use another parser.
-        """
+        """Read input with mcphost's parser, which also handles the terminal's replies to queries."""
+        # Textual has no option to use another parser.
         linux_driver.XTermParser = self._make_parser  # pyright: ignore[reportPrivateImportUsage, reportAttributeAccessIssue]
         super().run_input_thread()
 

@@ -228,10 +228,10 @@ class ToolChangeTracker:
         )
 
     async def run(self) -> None:
-        """Store new tools and ask the user about quarantined ones until cancelled.
+        """Run until cancelled: store new tools, and ask the user about quarantined ones.
 
         On cancellation, the open question is withdrawn; the caller must then call `save`. New tools are stored after a
-        short delay, because other servers use the store during startup.
+        short delay, so that they do not keep the store busy while other servers start.
         """
         self._has_work = anyio.Event()
         if not (self._unsaved_changes or self._undecided()):

@@ -15,7 +15,7 @@ _ASK_AGAIN = "Repeat the call to be asked again."
 
 
 class ApprovalVoid(ConsentDenied):
-    """Base class of errors for an approved call that must no longer be sent; the call was not sent."""
+    """Base class of errors raised when an approved call is no longer allowed; the call was not sent."""
 
     reason: ClassVar[str]
     """Why the call was not sent, as a phrase for the audit log."""

@@ -76,7 +76,7 @@ class OpenPageDialog(Dialog[bool]):
         return out
 
     def action_refuse(self) -> None:
-        """Do not open the page."""
+        """Close the dialog without opening the page."""
         self.dismiss(False)
 
     def action_open(self) -> None:
@@ -114,7 +114,7 @@ class PageMessageDialog(QuotingDialog[bool]):
         return [self.quote([heading, QuotedPart(self.details.text)]), Content.styled(note, "$muted")]
 
     def action_refuse(self) -> None:
-        """Ignore the proposed text."""
+        """Close the dialog without using the proposed text."""
         self.dismiss(False)
 
     def action_take(self) -> None:

@@ -61,7 +61,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         return not self.details.sealed_file
 
     def key_hints(self) -> str:
-        """Return the key hints; they omit the encrypted file if the secrets are from a server's configuration."""
+        """Return the key hints, without the key for the encrypted file if a server's configuration has the secrets."""
         return self.ENTRY_KEYS if self._is_for_entry else self.KEYS
 
     def on_mount(self) -> None:
