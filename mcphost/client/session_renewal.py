@@ -12,7 +12,7 @@ import anyio
 
 from mcphost.client.requests import RequestSender
 from mcphost.client.session import ServerFacts
-from mcphost.errors import ConnectionLost, RequestRefused, ServerError
+from mcphost.errors import ConnectionLost, RequestNotSent, RequestRefused, ServerError
 from mcphost.protocol.base import ClientRequest
 from mcphost.transport.channel import SessionExpired
 
@@ -126,11 +126,15 @@ class SessionRenewal:
             except ServerError as error:
                 raise self._fail(error) from error
 
-    def _fail(self, error: ServerError) -> ConnectionLost:
+    def _fail(self, error: ServerError) -> RequestNotSent:
+        """End the connection because of *error*, and return the error to raise for the request that found it.
+
+        The server rejected that request, so it did not run; other requests of the connection may have run.
+        """
         text = (
             f"The server {self._sender.server!r} no longer knows the session, and a new one did not last: "
             f"{error.message}"
         )
-        lost = ConnectionLost(text, error.hint, server=self._sender.server)
-        self._on_failed(lost)
-        return lost
+        hint = "" if isinstance(error, SessionExpired) else error.hint  # a hint about the rejected request
+        self._on_failed(ConnectionLost(text, hint, server=self._sender.server))
+        return RequestNotSent(text, error.hint, server=self._sender.server)

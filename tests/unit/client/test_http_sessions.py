@@ -263,9 +263,11 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_rep
         server.forget()
         with (
             anyio.fail_after(20),
-            pytest.raises(ConnectionLost, match="no longer knows the session, and a new one did not last"),
+            pytest.raises(ConnectionLost, match="no longer knows the session, and a new one did not last") as failed,
         ):
             await session.request(CallTool("x"))
+        assert not failed.value.may_have_run  # both sessions answered with status 404
+        assert "did not run" in failed.value.hint
         with anyio.fail_after(20):
             await session.wait_closed()
     assert server.ran == []
