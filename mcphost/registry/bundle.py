@@ -8,6 +8,7 @@ import shutil
 import stat
 import struct
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -185,7 +186,9 @@ def extract(bundle: Path, target: Path) -> BundleManifest:
         if target.exists():
             shutil.rmtree(target)
         fresh.rename(target)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    except (
+        zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError
+    ) as error:  # fmt: skip
         raise RegistryError(f"The bundle is not a valid ZIP file: {str(error)[:200]}.") from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -115,6 +115,14 @@ def test_another_file_is_no_bundle(tmp_path: Path, content: bytes) -> None:
         opened(tmp_path, content)
 
 
+def test_a_file_that_cannot_be_decompressed_is_refused_and_nothing_stays(tmp_path: Path) -> None:
+    content = bundle({"server/data": os.urandom(2_000)})
+    start = content.index(b"server/data") + len("server/data")
+    with pytest.raises(RegistryError, match="not a valid ZIP file"):
+        opened(tmp_path, content[:start] + b"\xff" * 100 + content[start + 100 :])
+    assert [path.name for path in tmp_path.iterdir()] == ["x.mcpb"]
+
+
 def test_only_what_the_user_enters_in_a_bundles_variable_is_hidden(tmp_path: Path) -> None:
     about = manifest()
     about["server"]["mcp_config"]["env"] = {"UP_AUTH": "collector ${user_config.api_key}", "MODE_KEY": "fixed-value-1"}
