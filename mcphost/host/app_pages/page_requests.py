@@ -41,6 +41,7 @@ READ_LIMIT = 8 * 1024 * 1024
 MAX_EDITS = 5
 """Maximum number of times that the user is asked about one call, because hooks change what the user edited."""
 DECLINED = "The user declined."
+FORBIDDEN = "The user's configuration does not allow it."
 HOOK_DENIED = "One of the user's hooks denied this call; the tool did not run."
 MAX_PAGE_REQUESTS = 4
 """Maximum number of requests that are sent at the same time for one page."""
@@ -107,9 +108,10 @@ class PageRequests:
     def _why(self) -> str:
         return f"the page of its tool {self._call.tool!r} asks for it"
 
-    def _count_declined(self) -> PageRequestRejected:
+    def _count_declined(self, reason: str = DECLINED) -> PageRequestRejected:
+        """Take a token from the page's rate limiter; return the error that tells the page the *reason*."""
         self._rate_limiter.count_declined()
-        return PageRequestRejected(DECLINED)
+        return PageRequestRejected(reason)
 
     def _check_connection(self) -> None:
         """Raise PageRequestRejected unless the server of the page is connected, with the same configuration."""
@@ -162,7 +164,7 @@ class PageRequests:
         """
         if offered.connection.tool_changes.is_quarantined(offered.definition.name):
             await self._services.consent.record_quarantined_call(offered, arguments)
-            raise PageRequestRejected("The tool changed and is quarantined until the user reviews it.")
+            raise self._count_declined("The tool changed and is quarantined until the user reviews it.")
         await self._check_arguments(offered, arguments)
         await self._services.hooks.refresh()
         return await self._run_hooks(offered, arguments, notes)
@@ -176,7 +178,7 @@ class PageRequests:
             if is_edited:  # the user allowed the call; a page cannot cause this notice by itself
                 self._services.events.notify("warning", f"{self._server}: {error.user_text}", HOOK_DENIED)
             # Without the reason, which the user's hook wrote for the user and the model, not for the server.
-            raise PageRequestRejected(HOOK_DENIED) from error
+            raise self._count_declined(HOOK_DENIED) from error
         await self._check_arguments(offered, checked)
         return checked
 
@@ -203,9 +205,8 @@ class PageRequests:
                 identify_tool(offered), arguments, question, call=call, is_valid=is_valid, may_auto_approve=False
             )
             if isinstance(verdict, Deny):
-                if verdict.is_by_user:
-                    raise self._count_declined()
-                raise PageRequestRejected("The user's configuration does not allow it.")
+                # Refusals without a question count, too: each of them adds rows to the audit log.
+                raise self._count_declined(DECLINED if verdict.is_by_user else FORBIDDEN)
             if arguments_digest(verdict.arguments) == arguments_digest(arguments):
                 return verdict
             await self._check_arguments(offered, verdict.arguments)

@@ -56,7 +56,8 @@ AUDIT_INTERVAL = 600.0
 class QuestionRateLimiter:
     """Rate limiter (token bucket) for the questions of one server or page.
 
-    A question costs a token if its sender withdraws it, or if it is from a page and the user declines it.
+    A question costs a token if its sender withdraws it, or if it is from a page and the user declines it. So does a
+    page's call that is refused without a question.
     """
 
     def __init__(self, server: str, audit: AuditLog) -> None:
@@ -89,7 +90,7 @@ class QuestionRateLimiter:
             raise
 
     def count_declined(self) -> None:
-        """Take a token, because the user declined a page's question; this limits how often the page can ask again."""
+        """Take a token, because a page's question or call was refused; this limits how often the page can ask again."""
         self._tokens -= 1
 
     def _record_refusal(self, now: float) -> None:

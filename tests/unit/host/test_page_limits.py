@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.config.rule_syntax import parse_rule
 from mcphost.config.schema import HostConfig, Limits
 from mcphost.errors import (
     ConfigError,
@@ -31,6 +32,7 @@ from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.approval_checks import GrantRevoked
 from mcphost.host.tools.call_scheduler import CallScheduler
 from tests.unit.apps.browser import Browser
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.page_server import PAGE_URI, initialize, open_page
 from tests.unit.host.scripted_host import InProcessServer
 
@@ -192,3 +194,17 @@ async def test_a_page_does_not_learn_where_the_user_s_files_are(
         answer = await browser.call("tools/call", {"name": "refresh"})
         assert answer["error"] == {"code": -32000, "message": "mcphost could not answer the request."}
         assert [call["name"] for call in peer.asked("tools/call")] == ["show"]
+
+
+async def test_a_page_that_repeats_a_forbidden_call_does_not_fill_the_audit_log(tmp_path: Path) -> None:
+    audit_log = create_audit_log(tmp_path)
+    never = (parse_rule("peer/refresh"),)
+    async with open_page(tmp_path, audit_log=audit_log, never=never) as (host, browser, _, frontend):
+        await initialize(browser)
+        answers = [await browser.call("tools/call", {"name": "refresh"}) for _ in range(30)]
+        rows = await read_rows(host.audit)
+        assert len(frontend.asked) == 1, "only about the page"
+    assert answers[0]["error"]["message"] == "The user's configuration does not allow it."
+    assert "ask again in" in answers[-1]["error"]["message"]
+    assert sum((row.kind, row.event) == ("page", "asked") for row in rows) < 25
+    await audit_log.close()
