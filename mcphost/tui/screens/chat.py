@@ -419,9 +419,9 @@ class ChatScreen(StyledOnce, AttachmentScreen):
     def _finish_model_switch(self, has_switched: bool) -> None:
         """Send the messages that were waiting for the model switch, or return them to the composer if it failed.
 
-        While a turn is running, nothing is sent. If the switch fails during a turn, only the messages written since the
-        switch began are returned to the composer. The user must then confirm the next message before it is sent,
-        because it may have been intended for the other model.
+        If a turn is active, nothing is sent yet. If the switch fails during a turn, only the messages written since the
+        switch began are returned to the composer; the user must then confirm the next message before it is sent,
+        because it may have been intended for the model that could not be used.
         """
         self.model_switches.needs_confirmation = not has_switched and self.is_turn_active
         if self.is_attached and not self.is_turn_active:

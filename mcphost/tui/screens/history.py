@@ -171,7 +171,10 @@ class HistoryScreen(TypeAheadListScreen):
         return [ListRow(one, one.title or _("(untitled)"), _describe(one)) for one in entries]
 
     def filter(self, text: str) -> None:
-        """Search all messages shortly after the last key press; if *text* is blank, list all conversations."""
+        """Search all messages for *text* after a short delay, or list all conversations if *text* is blank.
+
+        Each call cancels the previous search, so that only one search starts once the user pauses typing.
+        """
         if self._search_timer is not None:
             self._search_timer.stop()
         self.workers.cancel_group(self, "search")  # pyright: ignore[reportUnknownMemberType]

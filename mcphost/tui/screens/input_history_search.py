@@ -64,7 +64,7 @@ class InputHistoryScreen(ListScreen):
         ]
 
     def filter(self, text: str) -> None:
-        """Search for *text* shortly after the last key press; the very first search starts without a delay."""
+        """Search for *text* once the user pauses typing, or immediately if there are no search results yet."""
         self._is_chosen = False
         if self._search_timer is not None:
             self._search_timer.stop()

@@ -154,9 +154,10 @@ class InstallForm(FormScreen[str]):
         self._request_review()
 
     def _request_review(self, note: str = "") -> None:
-        """Show the current plan; if the package's digest is not known yet, request the digest.
+        """Start a worker that shows the installation plan for the values entered in the form.
 
-        *note* is shown below the plan, unless there is a problem or a required input is empty.
+        If the package's digest is not known yet, the worker requests it, and then shows the plan again. *note* is shown
+        below the plan, unless there is a problem or a required input is empty.
         """
         self._stop_review()
         self.run_worker(partial(self._show_review, note), group="review", exclusive=True)

@@ -545,8 +545,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 def _limit_groups(rows: Sequence[ListRow]) -> list[tuple[list[ListRow], int]]:
     """Divide *rows* into groups; return, for each group, the entries to show and the number of its entries in *rows*.
 
-    At most 500 entries are shown. Each group gets an equal share of them; what a small group does not need is available
-    to the other groups.
+    At most 500 entries are shown. They are divided equally between the groups; if a group has fewer entries than its
+    share, the other groups show more.
     """
     groups: dict[str, list[ListRow]] = {}
     for row in rows:

@@ -151,8 +151,8 @@ class _Answered(NamedTuple):
 def _find_answered(messages: Iterable[LoggedMessage], parsed: Mapping[int, ParsedMessage]) -> dict[int, _Answered]:
     """Return the logged request that each response answers, keyed by the response's number in the log.
 
-    *messages* must be ordered by time. A request has at most one response, sent by the other side. A truncated response
-    is recognized by its beginning.
+    *messages* must be ordered by time, oldest first. Only the first response to a request is included. If a response
+    was truncated in the log and is no longer valid JSON, its id is read from the beginning of its text.
     """
     waiting: dict[tuple[str, RequestId], _Answered] = {}
     found: dict[int, _Answered] = {}
@@ -239,9 +239,10 @@ _MAX_SHOWN_WORD = 40
 class MessageFilter(NamedTuple):
     """A filter of the messages screen; an entry passes if it matches every part.
 
-    All `methods` must occur in the entry's JSON-RPC method, and all `words` in the entry's label or time. The entry's
-    HTTP status must begin with each of `statuses`, and its direction must equal each of `directions`. If the filter
-    could not be parsed, `problem` is an error message, and no entry passes. If it could, `problem` is "".
+    All `methods` must occur in the entry's JSON-RPC method, and all `words` in the entry's label or time. If `statuses`
+    is not empty, only HTTP exchanges pass whose status begins with each of them. If `directions` is not empty, only
+    messages pass whose direction equals each of them. If the filter could not be parsed, `problem` is an error message
+    and no entry passes; otherwise, `problem` is "".
     """
 
     methods: tuple[str, ...] = ()
