@@ -257,9 +257,9 @@ class ConfigChangesScreen(ListScreen):
     def action_apply(self) -> None:
         """Close the screen with the changes as its result; the caller then applies them.
 
-        If the user must still read something, only show a notification. Do the same if applying the changes would now
-        end more tool calls than the list stated; the list is then updated, and pressing the key again applies the
-        changes.
+        Instead, show a notification and keep the screen open if the user must still read something, or if applying the
+        changes would now end more tool calls than the list states. In the second case, the list is updated, and
+        pressing the key again applies the changes.
         """
         shown, self._call_counts = self._call_counts, self._count_calls()
         self._update_marks()

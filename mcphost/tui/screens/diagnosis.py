@@ -117,9 +117,9 @@ class DiagnosisScreen(ListScreen):
 
 
 def _join_advice(result: str, advice: str) -> str:
-    """Join a step's result and the advice on one line.
+    """Return the result of a diagnosis step and the advice about it on one line; either can be "".
 
-    The separator is " · ", or a space if the result ends like a sentence.
+    The separator is a space if the result ends with a period, "!" or "?", and otherwise " · ".
     """
     separator = " " if result.endswith((".", "!", "?", "。", "！", "？")) else " · "
     return separator.join(text for text in (result, advice) if text)

@@ -53,8 +53,8 @@ class HistoryChoice(NamedTuple):
 class _Entry(NamedTuple):
     """Conversation in the history list.
 
-    `number` is the number, in the store, of the message that matches the search. It is 0 if the title matches, or if
-    there is no search.
+    `number` is the stored number of the message that matches the search. It is 0 if the title matches, or if there is
+    no search.
     """
 
     id: str
