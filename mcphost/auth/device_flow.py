@@ -98,7 +98,7 @@ async def request_device_authorization(
         sanitize_line(user_code, _MAX_USER_CODE_LENGTH),
         uri,
         parse_lifetime(members.get("expires_in")),
-        min(max(parse_lifetime(members.get("interval", DEFAULT_INTERVAL)), MIN_INTERVAL), MAX_INTERVAL),
+        min(max(parse_lifetime(members.get("interval"), DEFAULT_INTERVAL), MIN_INTERVAL), MAX_INTERVAL),
         _check_complete_uri(members.get("verification_uri_complete"), uri, user_code),
     )
 

@@ -274,10 +274,10 @@ def _parse_refresh_token(token: object, issuer: str) -> str:
     return ""
 
 
-def parse_lifetime(value: object) -> float:
-    """Parse a lifetime in seconds from a number or a string of digits; return one hour for anything else."""
+def parse_lifetime(value: object, default: float = 3600.0) -> float:
+    """Parse a duration in seconds from a number or a string of digits; return *default* for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
         return float(value)
-    return 3600.0
+    return default

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import anyio
 import pytest
 
 from mcphost.auth import device_flow
@@ -49,6 +50,17 @@ async def test_the_token_arrives_when_the_user_is_done() -> None:
     assert "the-device-code" not in str(shown)
     assert one.paths().count("/token") == 4
     assert device_flow.DEVICE_CODE_GRANT_TYPE in one.clients["client-0"]["grant_types"]
+
+
+@pytest.mark.parametrize("interval", [-5, "soon", None, True, []])
+async def test_a_nonsensical_polling_interval_is_replaced_by_the_default(
+    interval: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.02)
+    user = DeviceCodeUser()
+    with anyio.fail_after(30):
+        await login([], user, interval=interval)
+    assert user.shown[0]["terms"].poll_interval == 0.02
 
 
 async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warning() -> None:
