@@ -6,13 +6,17 @@ import pytest
 
 from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.model_requests import ask_model, create_model
-from tests.peers.models.raw_provider import Json, RawProvider, responses_event
-from tests.peers.models.test_openai_apis import CALL, final_event
+from tests.peers.models.raw_provider import COMPLETED, Json, RawProvider, responses_event
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+CALL: Json = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "fs__read", "status": "completed"}
 PATHS = [("fs__read", {"path": "/a"}), ("fs__read", {"path": "/b"})]
 TEXT: Json = {"type": "output_text", "text": "Only here.", "annotations": []}
 MESSAGE: Json = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [TEXT]}
+
+
+def final_event(status: str, *output: Json) -> Json:
+    return responses_event(status, response={**COMPLETED["response"], "output": list(output)})
 
 
 def added(call_id: str = "call_1") -> Json:

@@ -6,7 +6,6 @@ from mcphost.llm.model import RetryScheduled
 from mcphost.llm.worker_client import WorkerProcess
 from tests.peers.models.model_requests import ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider
-from tests.peers.models.test_openai_apis import completion_chunk
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: "
@@ -94,6 +93,9 @@ async def test_a_character_whose_halves_arrive_in_two_events_is_joined(
 ) -> None:
     ours, base = raw_provider
     halves = [{"content": "a\ud83d"}, {"content": "\ude00b"}, {"content": "\ud83d"}, {"content": "c"}]
-    ours.script = [completion_chunk(delta) for delta in halves] + [completion_chunk({}, "stop")]
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in halves]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    envelope = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    ours.script = [{**envelope, "choices": [choice]} for choice in choices]
     reply = await ask_model(create_model("compatible", base, worker), "hi")
     assert reply.text == "a\U0001f600b\ufffdc"
