@@ -184,11 +184,11 @@ class ActiveConversation:
     # -- saving
 
     def start_manual_call(self) -> "AddManualCallFn":
-        """Return a function that adds a tool call by the user to the conversation that is open now.
+        """Return a function that adds a tool call made by the user to the conversation that is open now.
 
-        Call the function when the tool call has finished. It adds the call to this conversation even if another one
-        has been opened since, and returns the conversation's id. The call is saved in the background, so cancelling
-        the caller does not interrupt saving.
+        Call the function when the tool call has finished. It adds the tool call to this conversation even if another
+        conversation has been opened since, and returns the conversation's id. The tool call is saved in the background,
+        so cancelling the caller does not interrupt saving.
         """
         conversation = self.current
 

@@ -225,9 +225,10 @@ class Conversation:
         return message
 
     def _queue_draft(self, model: str = "") -> None:
-        """Queue the last message for `save` if it is a draft left by a crash; saving it as a message deletes the draft.
+        """Queue the last message for `save` if it is a draft left by a crash.
 
-        *model* is stored as the model that wrote it; "" stands for the model named in the draft.
+        `save` then stores it as a message and deletes the draft. *model* is stored as the model that wrote it; ""
+        stands for the model named in the draft.
         """
         if not (self._unsaved or all(self._numbers[-1:])) and any(self._numbers):
             self._unsaved.append((self.messages[-1], model or self.messages[-1].model))  # saving it deletes the draft

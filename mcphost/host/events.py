@@ -97,7 +97,8 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
     - `uri` is "" if the folder cannot be shared now; `why` is the reason.
     - `source` describes where the folder was configured.
-    - `keep` is the scope of the edit with which the user added or removed the folder, "" if the user did neither.
+    - `keep` says where the user's addition or removal of the folder applies: "run" (only this run), "project" (all
+      runs started in this folder) or "user" (all runs). It is "" if the user neither added nor removed the folder.
     - `warning` is a sentence about the risk of sharing the folder, "" if there is none.
 
     See `host.server_requests.root_folders.RootFolder`, where `keep` is called `scope`.

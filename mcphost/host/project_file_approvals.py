@@ -191,8 +191,8 @@ class ProjectApprovals:
     async def forget(self, text: ProjectText) -> None:
         """Revoke the approval of all versions of a file. Raises StoreError.
 
-        The user is asked again: about the current version in a later session, and about another version as soon as
-        it is found.
+        In this session, the current version counts as declined, and the user is asked about it again in a later
+        session. The user is asked about any other version as soon as mcphost reads it.
         """
         await self._grants.remove_trusted(text.path)
         # Otherwise, a program that can write the file could bring back a version approved earlier in this session.

@@ -416,8 +416,9 @@ class AnswerAssembler:
     def _finish_reason(self, reason: str, named_count: int) -> str:
         """Return LOST_CALL_REASON if a tool call was lost, otherwise *reason* or, if that is empty, "stop".
 
-        A call was lost if *reason* announces tool calls, but one arrived without a name, or none arrived with a name.
-        *named_count* is the number of calls with a name.
+        A call was lost if *reason* announces tool calls, but none arrived with a name. A call that arrived without a
+        name was lost, too, unless *reason* says that the answer was cut off. *named_count* is the number of calls with
+        a name.
         """
         has_nameless = any(not call.name and (call.provider_id or any(call.pieces)) for call in self._calls.values())
         if (reason in _CALL_REASONS and not named_count) or (reason in ("", "stop", *_CALL_REASONS) and has_nameless):

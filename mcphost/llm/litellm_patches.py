@@ -2,8 +2,8 @@
 
 litellm 1.105 drops refusals from OpenAI's models in Chat Completions; a patch passes them on as text and marks
 the stream as refused. litellm 1.110 drops a tool call whose index, id or type has the wrong JSON type; another
-patch corrects these members. In Anthropic's format, it loses arguments or assigns them to another call; a patch keeps
-them with their call. Other patches accept invalid token counts, record Gemini's finish reasons, add the
+patch corrects these members. In Anthropic's format, litellm loses arguments of tool calls or assigns them to the wrong
+call, which a patch prevents. Other patches accept invalid token counts, record Gemini's finish reasons, add the
 names of the tools to tool results for Ollama, and keep arguments named `strict`.
 
 A request contains the user's API key and the entire conversation. If httpx followed a redirect to another
@@ -193,8 +193,8 @@ def _repair_tool_calls(stream: Any, chunk: Any) -> Any:
 def _repair_tool_call(call: Any) -> bool:
     """Give the members of a tool call the types that litellm expects; return False if that is not possible.
 
-    A piece without a function gets an empty one: it may follow the call, or contain only its id. If no name arrives,
-    `AnswerAssembler` reports the call as lost.
+    *call* may be only a piece of a tool call. A piece without the member `function` gets an empty one, because the name
+    may be in another piece. If no piece contains the name, `AnswerAssembler` reports the call as lost.
     """
     function: Any = getattr(call, "function", None)
     if function is None:
@@ -311,7 +311,11 @@ def patch_tool_blocks(anthropic: Any) -> None:
 
 
 class _ToolBlock:
-    """A tool call in the Messages API: litellm's index, and the arguments at its start until others arrive."""
+    """A tool call that is being received in the Messages API.
+
+    `tool_index` is litellm's index of the call. `arguments` arrived when the call began; they are used only if no
+    arguments arrive later.
+    """
 
     def __init__(self, tool_index: int, arguments: Json) -> None:
         self.tool_index = tool_index

@@ -191,7 +191,8 @@ class ErrorFinder:
     def check(self, *, is_stream_expected: bool = False) -> None:
         """Raise ErrorInAnswer if the complete body is a JSON object with an error.
 
-        If *is_stream_expected* is set, also raise it for a whole answer, which litellm would treat as an empty one.
+        If *is_stream_expected* is set, also raise it if the body is a complete answer: litellm expects a stream of
+        events, and would treat this body as an empty answer.
         """
         if self._size > MAX_ERROR_BYTES:
             return
@@ -206,7 +207,7 @@ class ErrorFinder:
 
 
 def _requests_stream(response: Any) -> bool:
-    """Return whether the request asked for a stream of events; litellm does without for a few models."""
+    """Return whether the request asked for a stream of events; for a few models, litellm requests no stream."""
     try:
         content: bytes = response.request.content
     except RuntimeError:  # no request, or its content is not kept
@@ -217,7 +218,8 @@ def _requests_stream(response: Any) -> bool:
 async def _read_error(response: Any, data: AsyncIterator[bytes]) -> bytes:
     """Return the beginning of the body of a failed request, read from *data*.
 
-    The rest is not read, and the limits on answers do not apply: exceeding one would hide the status.
+    The rest is not read. The limits on answers do not apply, because the error for an exceeded limit would replace the
+    provider's error.
     """
     body = bytearray()
     async for piece in data:

@@ -201,9 +201,9 @@ class ResponsesStream:
                 return []
 
     def _read_call(self, index: int, members: Json, *, is_done: bool) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker events for a tool call, which begins or, if *is_done* is set, is complete.
+        """Return the worker events for a tool call that begins or, if *is_done* is set, has been received completely.
 
-        A call that begins at the index of another is a call of its own; `ToolCallSplitter` gives it its own index.
+        If a new call begins with the index of an earlier one, `ToolCallSplitter` later gives it an index of its own.
         """
         call_id = str(members.get("call_id") or "")
         is_new = index not in self._calls or (not is_done and call_id not in self._call_ids)
@@ -224,9 +224,10 @@ class ResponsesStream:
         return [worker_protocol.WorkerToolCallDelta(self._call_id, index, text=arguments)]
 
     def _read_unseen_items(self, response: Any) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker events for the texts and tool calls of the complete *response*, if none came before.
+        """Return the worker events for the texts and tool calls in *response*, with which the stream ends.
 
-        Servers other than OpenAI's may send them only there.
+        Returns [] if texts or calls have already arrived in earlier events. Some servers other than OpenAI's send them
+        only at the end.
         """
         if self._texts or self._calls:
             return []

@@ -43,7 +43,8 @@ class StreamSummary:
     def set_counts(self, sent: object, received: object, cached: object, written: object = 0) -> None:
         """Store the reported numbers of input, output, cached and newly cached tokens; an invalid number counts as 0.
 
-        At most the input can be cached: a larger number would make the cost negative.
+        The sum of both cached counts is limited to the number of input tokens, because more would make the cost
+        negative.
         """
         self.input_tokens, self.output_tokens = parse_token_count(sent), parse_token_count(received)
         self.cached_tokens = min(parse_token_count(cached), self.input_tokens)
@@ -109,7 +110,10 @@ class SurrogateJoiner:
         self._halves: dict[type, str] = {}
 
     def join(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
-        """Return *event* without a half at its end, which is put at the start of the next event of this type."""
+        """Put a half from an earlier event of the same type before the text of *event*, and return the new event.
+
+        A first half at the end of the text is removed, and kept for the next event.
+        """
         if not isinstance(event, worker_protocol.WorkerTextDelta | worker_protocol.WorkerThinkingDelta):
             return event
         half = self._halves.pop(type(event), "")

@@ -186,10 +186,9 @@ class PageCallRecorder:
         return frozenset(call.call for call in self._calls.values() if call.has_ended)
 
     def clear(self) -> None:
-        """Forget all calls, because another conversation is open.
+        """Forget the calls of the previous conversation, because another one was opened.
 
-        Calls that are still running or await a review are remembered separately, so that their results can still be
-        stored.
+        Calls that are still running or await a review can no longer be found, but their results can still be stored.
         """
         self._left |= {call: known for call, known in self._calls.items() if not known.has_ended or known.awaits_review}
         self._calls.clear()

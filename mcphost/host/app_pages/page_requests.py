@@ -109,7 +109,7 @@ class PageRequests:
         return f"the page of its tool {self._call.tool!r} asks for it"
 
     def _count_declined(self, reason: str = DECLINED) -> PageRequestRejected:
-        """Take a token from the page's rate limiter; return the error that tells the page the *reason*."""
+        """Count a declined request against the page's rate limit; return the error that gives the page the *reason*."""
         self._rate_limiter.count_declined()
         return PageRequestRejected(reason)
 
@@ -278,10 +278,10 @@ class PageRequests:
 
 
 class PageLimit:
-    """Limits on the number of requests that run at the same time, as they apply to one page.
+    """The limits on the number of concurrent requests that apply to one page.
 
-    The page has a limit of its own, shares another one with the other pages of its server, and shares the limit on
-    parallel tool calls with all calls.
+    The page has its own limit, and shares a second limit with the other pages of its server. Its tool calls also count
+    toward the limit on parallel calls by the model and by all pages.
     """
 
     def __init__(self, server: anyio.CapacityLimiter, scheduler: CallScheduler) -> None:

@@ -234,8 +234,8 @@ class AppPages:
     async def _ask(self, connection: ServerConnection, call: PageCall, origins: PageOrigins, size: int) -> None:
         """Ask the user whether to open the page. Raises ConsentDenied if the user refuses.
 
-        After the user has agreed, this page is opened without asking for the rest of the run, unless the server,
-        its account or the page's origins change.
+        Once the user has agreed, they are not asked about this page again until mcphost exits, unless the server, its
+        account or the page's origins change.
         """
         key = (connection.identity, call.uri, origins)
         if key in self._approved:

@@ -69,7 +69,7 @@ class BackgroundResults:
     """Results of background tool calls that are waiting to be added to their conversation.
 
     While a turn is running in the conversation, a result waits until the turn ends. A result is added to the current
-    branch of the conversation if this branch contains the call, and to the newest branch that contains the call if not.
+    branch of the conversation if this branch contains the call, otherwise to the newest branch that does.
     """
 
     def __init__(

@@ -143,9 +143,10 @@ class ConversationController:
         return self._active.current.title
 
     def set_title_prefix(self, prefix: str) -> None:
-        """Set the beginning of the open conversation's title.
+        """Set the text with which the title of a new conversation begins; the title is made with the first message.
 
-        Has no effect once the conversation has messages.
+        If the open conversation already has a title, the title is not changed. However, unless *prefix* is "", a title
+        with the prefix of `mcphost run` then keeps this prefix when the user sends another message.
         """
         self._active.current.title_prefix = prefix
 
@@ -161,15 +162,15 @@ class ConversationController:
 
     @property
     def page_contexts(self) -> PageContexts:
-        """The contexts of open pages that are sent to the model with the next user message."""
+        """The contexts that open interactive pages (MCP Apps) provide; they are sent with the next user message."""
         return self._active.page_contexts
 
     def start_manual_call(self) -> "AddManualCallFn":
-        """Return a function that saves a call by the user, and its interactive page, in the open conversation.
+        """Return a function that saves a tool call made by the user in the conversation that is open now.
 
-        Pass the finished call to the function; it returns the conversation's id, and the host saves the call in the
-        background. The call is saved in the conversation that is open now, even if another one is opened before the
-        function is called. The call is not sent to the model.
+        Pass the finished call to the function, and the call with its result for the page if the tool has an interactive
+        page. The function returns the conversation's id, and the host saves the call in the background. The call is
+        saved in this conversation even if another one has been opened since. It is not sent to the model.
         """
         return self._active.start_manual_call()
 
@@ -186,10 +187,11 @@ class ConversationController:
     async def list_stored(
         self, limit: int = 100, *, prefix: str = "", with_runs: bool = True
     ) -> "tuple[ConversationInfo, ...]":
-        """Return at most *limit* stored conversations, newest first. Raises StoreError.
+        """Return stored conversations, newest first. Raises StoreError.
 
-        If *with_runs* is false, conversations of `mcphost run` are left out, unless they were renamed or pinned. If
-        *prefix* is not "", return up to 100 conversations whose id starts with *prefix* instead.
+        If *prefix* is "", at most *limit* conversations are returned. If *with_runs* is false, conversations of
+        `mcphost run` are left out, unless they were renamed or pinned. If *prefix* is given, the conversations whose id
+        starts with it are returned, at most 100; *limit* and *with_runs* then have no effect.
         """
         if prefix:
             return await self._store.get().find_by_prefix(prefix)

@@ -44,7 +44,7 @@ _Segment = str | re.Pattern[str]
 
 
 class _Names(NamedTuple):
-    """Patterns that match one file or folder name: exact names, and a regular expression for those with wildcards."""
+    """Patterns for single names of files or folders: exact names, and one regular expression for all wildcards."""
 
     exact: frozenset[str]
     pattern: re.Pattern[str] | None

@@ -113,7 +113,7 @@ class ModelRequestBuilder:
         )
 
     def defer(self, server: str) -> None:
-        """Defer a server's tools in the open conversation: send each definition only once the model has found it."""
+        """Defer a server's tools in the open conversation; see `ToolSelection.defer`."""
         self.tools.defer(server)
 
     def find_server(self, name: str) -> str:

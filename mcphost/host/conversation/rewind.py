@@ -190,9 +190,8 @@ def _find_requested_rows(
     """Return the numbers of the rows in *started* that record calls requested by *messages*.
 
     *started* contains the audit rows that record the start of a call, oldest first, and *outcomes* maps the number of
-    each row to the outcome of the call. If a call could not be sent and was started again, each start has its own row.
-    The first start whose outcome is not "not sent" is the call's last one; later rows with the same call id belong to
-    another branch.
+    each row to the outcome of the call. A call has several rows if it could not be sent and was started again. Its last
+    row is the first one whose outcome is not "not sent"; later rows with the same call id belong to another branch.
     """
     by_call: dict[str, list[AuditRow]] = {}
     for row in started:

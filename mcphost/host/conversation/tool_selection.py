@@ -114,8 +114,8 @@ class ToolSelection:
     def prefer(self, server: str, tool: str, preference: Preference) -> None:
         """Set the user's choice for a tool in the open conversation, or for a whole server if *tool* is "".
 
-        With "pinned", the tool's definition is always sent. With "deferred", the definition is sent only once the model
-        has found the tool by searching. With "auto", the size of all definitions decides whether it is deferred.
+        With "pinned", the tool's definition is always sent. With "deferred", it is not sent until the model has found
+        the tool by searching. With "auto", the size of all definitions decides whether it is deferred.
         """
         for key in [key for key in self._preferences if key[0] == server and tool in ("", key[1])]:
             del self._preferences[key]
@@ -126,9 +126,10 @@ class ToolSelection:
             self._wanted = {name: None for name in self._wanted if name not in forgotten}
 
     def defer(self, server: str) -> None:
-        """Send the definitions of a server's tools, even pinned ones, only once the model has found them by searching.
+        """Defer all tools of a server, even pinned ones, in the open conversation.
 
-        This applies to the open conversation, until the user makes another choice with `prefer`.
+        The definition of a deferred tool is not sent until the model has found the tool by searching. This applies
+        until the user makes another choice with `prefer`.
         """
         self.prefer(server, "", "deferred")
         for offer in self.list_offers():

@@ -123,7 +123,7 @@ class ResultTool:
         return (part for message in self._conversation.messages for part in message.results)
 
     def _find_target(self, source: ToolReturnPart | ResourcePart) -> str:
-        """Return the target of the server that sent the result *source*; see `Message.servers`."""
+        """Return the target (see `Message.servers`) that the server had when it sent the result *source*."""
         messages = self._conversation.messages
         return next((find_target(source, one) for one in messages if source in one.results), "")
 
@@ -140,7 +140,7 @@ class ResultTool:
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """Run one call proposed by the model. Errors are part of the outcome; only cancellation is raised.
 
-        *why* is the reason shown in questions to the user.
+        *why* is the reason for the call, which is shown in questions to the user.
         """
         args = use.arguments or {}
         name, offset, limit = args.get("result"), args.get("offset", 0), args.get("limit", MODEL_TEXT_LIMIT)
@@ -250,7 +250,7 @@ class SkillTool:
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """Run one call proposed by the model. Errors are part of the outcome; only cancellation is raised.
 
-        *why* is the reason shown in questions to the user.
+        *why* is the reason for the call, which is shown in questions to the user.
         """
         args = use.arguments or {}
         server, which, path = (args.get(name, "") for name in ("server", "skill", "file"))
@@ -332,7 +332,7 @@ class SkillTool:
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
         """Ask the user to approve a skill with its current files; the approval ends when one of these files changes.
 
-        *why* is the reason shown with the question.
+        *why* is the reason for the call, which is shown with the question.
         """
         details = _describe_files(skill)
 
@@ -376,8 +376,8 @@ class SkillTool:
     ) -> ToolCallOutcome:
         """Return the content, preceded by *heading*, for the model.
 
-        The user reviews the content first if the server's results must be reviewed. *why* is the reason shown with the
-        question.
+        The user reviews the content first if the server's results must be reviewed. *why* is the reason for the call,
+        which is shown with the question.
         """
         is_error = content.kind == "error"
         if not is_error:
@@ -466,7 +466,7 @@ class BuiltinTools:
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """Run one call of a built-in tool. Errors are part of the outcome; only cancellation is raised.
 
-        *why* is the reason shown in questions to the user.
+        *why* is the reason for the call, which is shown in questions to the user.
         """
         if use.name == LOAD_SKILL:
             return await self.skill_tool.run(use, why)

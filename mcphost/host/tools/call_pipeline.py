@@ -72,7 +72,8 @@ class ToolPipeline:
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """Run one tool call proposed by the model, and return what the model receives as the result.
 
-        Errors are part of the outcome; cancelling stops the call. *why* is the reason shown in questions to the user.
+        Errors are part of the outcome; cancelling stops the call. *why* is the reason for the call, which is shown in
+        questions to the user.
         """
         if self._builtin_tools.has_tool(use.name):
             return await self._builtin_tools.run(use, why)
@@ -256,7 +257,7 @@ class ToolPipeline:
         *,
         has_changed: bool,
     ) -> tuple[OfferedTool, Approval]:
-        """Validate the arguments, run the hooks, and ask for approval; repeat this if the user edits them.
+        """Validate the arguments, run the hooks and ask for approval; start again if the user edits the arguments.
 
         *has_changed* means that the tool changed after an earlier approval of this call. Returns the tool as currently
         listed, and the approval, whose arguments the hooks have accepted. Raises ToolFailure if the call must not run.

@@ -21,7 +21,7 @@ from mcphost.serialization import Struct, replace
 class ProposedCall(Struct, frozen=True):
     """A tool call that the model proposed.
 
-    `server` is "" for an unknown tool; `why` is the reason shown in questions to the user.
+    `server` is "" for an unknown tool; `why` is the reason for the call, which is shown in questions to the user.
     """
 
     use: ToolUsePart

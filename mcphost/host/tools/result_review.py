@@ -92,9 +92,9 @@ class ResultReviewer:
     ) -> ReviewOutcome:  # fmt: skip
         """Ask the user to review the parts of a result, and return what the model receives.
 
-        *why* is the reason shown with the question, and *is_error* means that the tool reported a failure. If there are
-        too many open questions, the result is withheld. Cancellation withdraws the question; the model is then told
-        that the tool ran, but does not receive the result.
+        *why* is the reason for the call, which is shown with the question. *is_error* means that the tool reported a
+        failure. If there are too many open questions, the result is withheld. Cancellation withdraws the question; the
+        model is then told that the tool ran, but does not receive the result.
         """
         mark_result_received()
         parts = hide_user_only_parts(parts)
