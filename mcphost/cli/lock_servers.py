@@ -107,10 +107,10 @@ class LockableProject:
         self.entries = {name: self._lock_entry(server, entries[name]) for name, server in self.servers.items()}
 
     def _bind_env_files(self, options: "Options") -> None:
-        """Read the environment file of each server, and record its content in `servers`.
+        """Read the environment file of each server, and record its digest in `servers`.
 
-        A server cannot start if its environment file has changed since then. Errors for files that cannot be read are
-        added to `unreadable`.
+        A server cannot start if its environment file has changed since it was read. Errors for files that cannot be
+        read are added to `unreadable`.
         """
         from mcphost import paths
         from mcphost.config.env_file import with_env_file
@@ -136,9 +136,9 @@ class LockableProject:
         return locked
 
     def bind(self, config: "HostConfig") -> "HostConfig":
-        """Return *config* with the content of the environment files that this object has read recorded in it.
+        """Return *config* with the digests of the environment files of this project's servers.
 
-        A server of this project cannot start if its environment file has changed since this object read the file.
+        A server cannot start if its environment file has changed since this object read the file.
         """
         from mcphost.serialization import replace
 

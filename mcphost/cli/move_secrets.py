@@ -93,9 +93,9 @@ async def _move_secret(
 async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
-    """Approve the server entry *after* a change if the entry *before* the change was approved.
+    """Approve a changed server entry if it was approved before the change; return whether it is approved now.
 
-    Returns whether the changed entry is approved.
+    *before* and *after* are the server as configured before and after the change.
     """
     from mcphost.host.servers.server_approval import carry_over
 

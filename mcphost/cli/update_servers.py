@@ -225,11 +225,11 @@ class _Update:
             return await editor.is_approved(self._server)
 
     def _refuse_unasked(self) -> ConsentDenied | None:
-        """Ignore `--yes` for a server that is not approved, because the update would also approve the server.
+        """Return an error if `--yes` was given for a server that is not approved, and the user cannot be asked.
 
-        The user is then asked in spite of `--yes`. Returns a ConsentDenied to report if the user cannot be asked, or if
-        the command updates all servers. Returns None if the update can continue, which is always the case without
-        `--yes` and in a dry run.
+        The update would also approve the server, so the user must be asked in spite of `--yes`. The error is also
+        returned if the command updates all servers. Returns None if the update can continue, which is always the case
+        without `--yes` and in a dry run.
         """
         from mcphost.cli.terminal_frontend import Confirmation
 

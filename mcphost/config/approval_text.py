@@ -29,11 +29,11 @@ MAX_COMPARED_LINES = 500
 
 
 def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
-    """Return the texts to show for the environment variables of an entry that the user did not write.
+    """Return the texts to show for the environment variables of an entry that the user did not write but, say, pasted.
 
-    Such an entry may have been pasted, for example. The keys are tuples ("env", NAME). A value that may be code is
-    shown even if its name suggests a secret. The result is empty for a server with a URL. It is also empty for a
-    project's server, because `masked_environment` shows such values of these servers in any case.
+    The keys are tuples ("env", NAME). A value that may be code is shown even if its name suggests a secret. The result
+    is empty for a server with a URL, and for a project's server. For the latter, `masked_environment` shows values that
+    may be code in any case.
     """
     if not server.is_stdio or server.source == "project":
         return {}

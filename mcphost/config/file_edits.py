@@ -225,9 +225,9 @@ def lock_file_blocking(path: Path) -> Generator[None]:
     """Hold an exclusive inter-process lock on the file at *path*; wait for it without a time limit.
 
     Blocks the thread. While a process waits for the lock on *path*, it holds a lock on a second file. Without this
-    second lock, a process that releases the lock on *path* and takes it again could overtake the waiting processes,
-    because `flock` is not fair (one process had to wait for 11 s). If one of the two files cannot be created, the
-    lock on this file is skipped.
+    second lock, a process that releases the lock on *path* and immediately takes it again could overtake the waiting
+    processes, because `flock` is not fair (one process had to wait for 11 s). If one of the two files cannot be
+    created, only the other one is locked.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

@@ -93,7 +93,7 @@ def keep_restrictions(
 def _compare(
     old: Mapping[str, Any], before: Mapping[str, Any], new: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
-    """Return which settings of a replaced entry were copied to its replacement, and which were lost, by key.
+    """Return the keys of the settings that were copied from a replaced entry, and those of the settings that were lost.
 
     - *old* is the replaced entry, and *before* its "mcphost" object.
     - *new* is the replacement as it was given, and *entry* the replacement with the copied restrictions.

@@ -37,8 +37,8 @@ class HookOutput(Struct, frozen=True):
     """Result of running a hook.
 
     - `code` is the exit code.
-    - `output` is the standard output. If it was too long, it is the beginning, followed by a decision "deny" that was
-      found in the rest.
+    - `output` is the standard output. If that was too long, `output` is only its beginning; if the rest contained the
+      decision "deny", this decision is added at the end.
     - `error_output` is the end of the standard error output.
     - `failure` is a phrase that says how the hook failed, such as that it timed out; "" if it did not fail.
     - `start_error` is the reason why the hook could not be started; "" if it was started. If it is set, `failure`

@@ -139,8 +139,8 @@ def _protect_spaces(text: str) -> str:
 def is_formatted(text: str) -> bool:
     """Return whether *text* may be the result of the current `format_rule`, and can be passed to `parse_rule`.
 
-    Text from earlier versions may contain spaces in values that are now encoded, as in `s/t?title=Report from:web`.
-    `parse_rule` would take `from:web` for a second condition, so that the rule would allow other calls.
+    Earlier versions did not encode spaces in values. In text such as `s/t?title=Report from:web`, `parse_rule` would
+    take `from:web` for a second condition, so that the rule would allow other calls.
     """
     return _OUTER_SPACE.search(text) is None
 

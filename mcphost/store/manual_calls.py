@@ -129,8 +129,8 @@ class ManualCallStore:
 def copy_manual_calls(db: sqlite3.Connection, source: str, target: str, places: dict[int, int]) -> None:
     """Copy the calls of the conversation *source* to *target*.
 
-    *places* maps the number of each copied message to its number in the copy. Calls after other messages are not
-    copied.
+    *places* maps the number of each copied message to its number in the copy. A call that follows a message that was
+    not copied is left out.
     """
     query = "SELECT after, body FROM manual_calls WHERE conversation = ? ORDER BY number"
     places = {0: 0, **places}

@@ -331,7 +331,8 @@ def m020_manual_calls(db: sqlite3.Connection) -> None:
 def m021_accepted_from(db: sqlite3.Connection) -> None:
     """Add a column for the digest of the definition that was replaced when the user accepted a changed one.
 
-    The column is '' for definitions that were trusted when first seen, and for definitions stored by an older mcphost.
+    The column is '' for definitions that were accepted because the tool was new, and for definitions stored by an older
+    mcphost.
     """
     db.execute("ALTER TABLE pins ADD COLUMN accepted_from TEXT NOT NULL DEFAULT ''")
 

@@ -84,11 +84,9 @@ class PageResultStore:
 
 
 def add_page_result(db: sqlite3.Connection, conversation_id: str, use_id: str, body: bytes, at: float) -> None:
-    """Store the encoded call *body*, and delete the conversation's oldest calls if there are too many.
+    """Store the encoded call *body*; delete the conversation's oldest calls if its calls are too many or too large.
 
-    The number of calls and their total size are limited.
-
-    See `PageResultStore.add` for the other parameters. A call that exceeds the size limit is not stored.
+    A call that alone exceeds the size limit is not stored. See `PageResultStore.add` for the other parameters.
     """
     if len(body) <= MAX_BYTES and db.execute(_ADD, (conversation_id, use_id, at, body)).rowcount:
         db.execute(_DELETE_OLDEST, (conversation_id, MAX_CALLS, MAX_TOTAL_BYTES))
