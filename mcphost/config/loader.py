@@ -98,15 +98,14 @@ def load_config(
 ) -> HostConfig:
     """Load `config.toml` from *directory* and the servers, then apply the overrides from flags and *environ*.
 
-    If *files* are given (with `--mcp-config`, so they are approved), the servers come from them; otherwise, from
-    `local.json` (the entries for the current folder), `mcp.json` and *project*, a file that the user trusts. The
-    first of several servers with the same name is used. Invalid parts are reported in `problems`.
+    The servers come from *files*, the files given with `--mcp-config`, which count as approved. If there are none, the
+    servers come from `local.json` (the entries for the current folder), `mcp.json` and *project*, a file that the user
+    trusts. If several servers have the same name, the first is used. Invalid parts are reported in `problems`.
 
     Raises ConfigError if `config.toml` is unreadable, or if it is invalid and may forbid tool calls or limit costs.
-    With *is_diagnosis*, such a `config.toml` raises no error: the default settings are used, without a profile. As
-    its restrictions are then missing, the caller must not call a tool or a model. With *strict*, ConfigError is also
-    raised if one of *files* is invalid or missing. Raises UsageError if `--profile` or MCPHOST_PROFILE names an
-    unknown profile.
+    With *is_diagnosis*, the default settings are used instead, without a profile. Restrictions in the file then have no
+    effect, so the caller must not call a tool or a model. With *strict*, ConfigError is also raised if one of *files*
+    is invalid or missing. Raises UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
     """
     settings = directory / SETTINGS_FILE
     named = list(files)

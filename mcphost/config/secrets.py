@@ -104,9 +104,9 @@ def find_plaintext_secrets(server: ServerConfig, known: KnownSecrets = NOTHING_K
     The environment, headers, sign-in settings, arguments and URL are searched. Values written by the publisher of
     an installed server are not reported.
 
-    Pass *known* if the secrets in some variables and headers have already been found: it maps ("env" or "headers",
-    NAME) to the secrets in the value of this variable or header, which are returned without searching the value. If
-    *known* is passed, the arguments and the URL are not searched.
+    *known* contains the secrets in variables and headers that have already been searched, keyed by ("env", NAME) or
+    ("headers", NAME). These secrets are returned without searching the values again. If *known* is passed, the
+    arguments and the URL are not searched.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]

@@ -86,7 +86,7 @@ def replace_pieces_in_json(body: bytes, shorten: Callable[[str], str]) -> bytes:
 
 
 def _find_pieces(text: str) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield each group of consecutive strings in a list that may be pieces of base64: start, end and strings."""
+    """Yield the start, the end and the strings of each group of consecutive list items that may be pieces of base64."""
     at = 0
     while at < len(text):
         window = at + _CHUNK + _OVERLAP

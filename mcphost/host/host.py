@@ -166,7 +166,7 @@ class Host:
 
     @property
     def context(self) -> "ContextMeter":
-        """Estimated size of the next model request by kind of content, and the tools that it will include."""
+        """Meter that estimates the size of the next model request for each kind of content and each tool."""
         return self.late_parts.context.get()
 
     @property

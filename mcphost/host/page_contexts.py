@@ -22,7 +22,7 @@ class PageContext(Struct, frozen=True):
 class PageContexts:
     """The latest context of each open page, waiting to be sent with the next user message.
 
-    Once a context was sent, or the user removed it, it waits again only if the page changes it.
+    After a context has been sent, or the user has removed it, it is sent again only if the page changes it.
     """
 
     def __init__(self, events: EventBus) -> None:

@@ -59,7 +59,10 @@ class JsonClient:
         return httpx.create_ssl_context(trust_env=self._uses_proxies)
 
     def _open_client(self, url: str) -> "httpx.AsyncClient":
-        """Return the client for the proxy of *url*. Raises MalformedMessage if that proxy cannot be used."""
+        """Return an HTTP client that uses the proxy configured for *url*, if any; create the client on first use.
+
+        Raises MalformedMessage if the proxy cannot be used.
+        """
         import httpx
 
         if self._clients is None or self._tls is None:

@@ -170,9 +170,9 @@ async def find_local_servers(
     *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do not respond in time, or send an
     unknown response are left out. Safe to cancel.
 
-    *keys* maps variables to API keys. If no server is identified at an address without a key, the keys whose variables
-    the address names are tried with `GET /v1/models`, one after another, until one is accepted. No other address
-    receives a key.
+    *keys* maps environment variables to API keys. Each address is first probed without a key. If no server is
+    identified, the keys whose variables are in `LocalAddress.keys` are tried with `GET /v1/models`, one after another,
+    until one is accepted. A key is never sent to an address that does not name its variable.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=max(DETAILS_SECONDS, seconds or 0)) as client:

@@ -90,10 +90,10 @@ class PlannedValue(Struct, frozen=True):
 
     @property
     def published(self) -> str:
-        """The value, if it looks like a secret but may be displayed in full, otherwise "".
+        """The value if it looks like a secret but contains no masked text of the user, otherwise "".
 
-        It may be displayed in full if no part of it is masked, apart from secrets in the keyring. The text is recorded
-        with the mcp.json entry, so that mcphost does not hide it later as a secret of the user.
+        In the value, references to the keyring replace the user's secrets. The text is recorded with the mcp.json
+        entry, so that mcphost does not hide it later as a secret of the user.
         """
         if not all(self._is_hidden(part) or self._show(part) == part.text for part in self.parts):
             return ""

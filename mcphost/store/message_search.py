@@ -55,7 +55,8 @@ class SearchQuery(NamedTuple):
     - `marks`: the words and phrases to highlight in matches.
     - `after`, `before`: limits on the time of messages, in seconds since 1970, or None for no limit.
     - `notes`: sentences for the user about invalid or ignored parts of the search text.
-    - `is_ranked`: whether relevance can be computed quickly; False for single characters and -words.
+    - `is_ranked`: whether matches are ranked by relevance; False for single characters and excluded words (`-word`),
+      for which computing the relevance would take too long.
     - `is_run`: True to search only conversations of `mcphost run`, False to search only others, None to search all.
     - `words`: the FTS5 expressions of the searched words, or () if there is only one search term.
     """

@@ -260,8 +260,8 @@ class ConversationController:
         A message that mcphost wrote with the role of the user, such as the request to continue an answer, does not
         count as a user message; it is part of the earlier answer.
 
-        If *can_reuse* is true, results of the earlier answer's read-only calls are reused when the model repeats these
-        calls; otherwise all tools are called again. Raises UsageError if there is no user message, a message is
+        If *can_reuse* is true and the model repeats read-only calls of the earlier answer, their results are reused;
+        otherwise all tools are called again. Raises UsageError if there is no user message, a message is
         unsaved, a turn is already running, or the host is not open. Raises StoreError if the branch cannot be stored.
         """
         messages = self._active.messages

@@ -194,9 +194,9 @@ class ToolPipeline:
         and nothing else allows the call, the user is asked. Raises ToolFailure if the call is not allowed.
 
         The hooks that precede a call are run again; those that follow a call are not, because they have already
-        processed the result. New notes from hooks are added to the result. If the user would have to review these
-        notes, the call must run instead; *notes* then contains what the hooks returned, so that the hooks are not run
-        again.
+        processed the result. New notes from hooks are added to the result. The call must run if the hooks change its
+        arguments, or if the user would have to review the new notes. What the hooks returned is then in *notes*, so
+        that they are not run again.
         """
         with self._report_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)

@@ -134,8 +134,8 @@ class HookNotes:
     def add_to(self, outcome: ToolCallOutcome, *, is_reviewed: bool = False) -> ToolCallOutcome:
         """Return the outcome with the hooks' notes inserted before the text of the result.
 
-        If *is_reviewed* is true, the result already contains the notes, which the user has reviewed. In that case,
-        nothing is inserted except, if a hook changed the result, a sentence that states this.
+        If *is_reviewed* is true, the user has reviewed the notes as part of the result, so they are not inserted again.
+        In both cases, a sentence is inserted if a hook changed the result.
         """
         text = self._change_text if is_reviewed else self.text
         return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text)) if text else outcome

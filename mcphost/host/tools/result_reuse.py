@@ -87,9 +87,10 @@ class ResultReuse:
         return found
 
     async def find_permission(self, found: RecordedResult, identity: ToolIdentity) -> ReusePermission:
-        """Return whether a recorded result may be reused: "given", "ask" the user first, or "revoked".
+        """Return whether a recorded result may be reused.
 
-        The result depends on what allowed the earlier call:
+        "given" means that it may be reused, "revoked" that it may not, and "ask" that the user may have to be asked.
+        This depends on what allowed the earlier call:
 
         - The user, once: "given".
         - A grant: "given" while the grant applies to the tool *identity*, "revoked" after the user has revoked the
