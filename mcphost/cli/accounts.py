@@ -261,8 +261,8 @@ async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | Non
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
     """Delete the OAuth client that was registered for the server; return whether there was one.
 
-    The next sign-in then registers a new client. *approved* states whether the user has approved the server; if not,
-    ConsentDenied is raised.
+    The next sign-in then registers a new client. Raises ConsentDenied if *approved* is false, which means that the user
+    has not approved the server.
     """
     from mcphost.config.variable_references import resolve_target
     from mcphost.proxies import proxy_for
@@ -284,9 +284,9 @@ async def _create_oauth_provider(
 ) -> "tuple[OAuthProvider, ServerConfig]":
     """Return the OAuth provider and the expanded configuration of the server that the user named.
 
-    Raises ConfigError or UsageError if the server is invalid or unknown. Also raises UsageError if the user cannot sign
-    in to the server, or not with the given flags. Raises ConsentDenied if the server is not approved, and
-    SignInRequired if its entry already sets an Authorization header.
+    Raises ConfigError or UsageError if the server is invalid or unknown. Also raises UsageError if the server is a
+    program, which needs no sign-in, or if it does not support one of the given flags. Raises ConsentDenied if the
+    server is not approved, and SignInRequired if its entry already sets an Authorization header.
     """
     import anyio.to_thread
 

@@ -114,9 +114,9 @@ _EXAMPLES = {"boolean": "true", "integer": "2", "number": "2.5"}
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
     """Convert the value of a KEY=VALUE argument to one of the JSON *types* that the schema allows; None allows all.
 
-    If only strings are allowed, *text* is returned unchanged. Otherwise, *text* is parsed as JSON. If parsing fails or
-    gives a value of another type, *text* is returned unchanged if *types* includes "string"; if not, UsageError is
-    raised.
+    If only strings are allowed, *text* is returned unchanged. Otherwise, *text* is parsed as JSON, and the value is
+    returned if its type is allowed. If it is not, or parsing fails, *text* is returned if *types* includes "string".
+    Raises UsageError if none of this is possible.
     """
     if types == {"string"}:
         return text

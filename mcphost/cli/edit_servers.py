@@ -353,8 +353,8 @@ async def forget_unused_secrets(editor: "ServerFileEditor", before: "ServerConfi
 def _changes_env_file(editor: "ServerFileEditor", server: "ServerConfig", entry: dict[str, Any]) -> bool:
     """Return whether an edit would use an environment file that the user has not seen yet.
 
-    This is the case if the path or content of the environment file in *entry* differs from that in *server*. Raises
-    ConfigError if the file cannot be read.
+    The user has not seen the file if its path or content in *entry*, the edited entry, differs from that in *server*.
+    Raises ConfigError if the file cannot be read.
     """
     from mcphost.config.approval_digest import with_file_digests
     from mcphost.config.approval_text import describe_env_path

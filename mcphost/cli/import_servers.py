@@ -116,10 +116,9 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
 
 
 def _print_project_files(source: str | None) -> None:
-    """Print the paths of other MCP hosts' configuration files in the current folder.
+    """Print the path of each configuration file of another MCP host in the current folder, and how to import it.
 
-    The command that imports each file is printed as well. The files are not read. Prints nothing if the user
-    has named a *source*.
+    The files are not read. If the user has named a *source* for the import, nothing is printed.
     """
     from mcphost.config.host_formats import find_places
     from mcphost.config.other_hosts import find_project_files

@@ -73,10 +73,9 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 
 
 def module_of(command: str, action: str = "") -> str:
-    """Return the full name of the module that implements a command.
+    """Return the full name of the module that implements a command or, if *action* is given, a `servers` action.
 
-    If *action* is given, it is a `servers` action with arguments of its own, such as "add". The result is then the
-    module that implements this action.
+    *action* must be an action that defines its own arguments, such as "add".
     """
     name = EDIT_ACTIONS[action][0] if action else COMMANDS[command][0]
     return f"mcphost.cli.{name}"

@@ -428,7 +428,10 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
 
 
 def _describe_left_out(problems: Sequence[str]) -> Iterator[str]:
-    """Yield the first *problems*, sentences about invalid entries of a server, and the number of the others."""
+    """Yield a line for each of the first *problems*, and a line with the number of the others.
+
+    *problems* are sentences about the tools and other entries that were left out of a server's lists.
+    """
     for problem in problems[:_MAX_SHOWN_PROBLEMS]:
         yield sanitize(translate_sentence(problem))[:_MAX_PROBLEM_CHARS]
     if rest := len(problems[_MAX_SHOWN_PROBLEMS:]):

@@ -32,8 +32,8 @@ def show_foreign_values(server: ServerConfig) -> dict[tuple[str, str], str]:
     """Return the texts to show for the environment variables of an entry that the user did not write but, say, pasted.
 
     The keys are tuples ("env", NAME). A value that may be code is shown even if its name suggests a secret. The result
-    is empty for a server with a URL, and for a project's server. For the latter, `masked_environment` shows values that
-    may be code in any case.
+    is empty for a server with a URL. It is also empty for a project's server: `masked_environment` always shows the
+    values of these servers that may be code.
     """
     if not server.is_stdio or server.source == "project":
         return {}

@@ -131,9 +131,9 @@ MAX_COMMAND_LINE = 32_000
 
 
 def is_whole_command_line(command: str, has_arguments: bool) -> bool:
-    """Return whether the "command" of an entry contains the program's arguments as well as the program.
+    """Return whether the "command" of an entry is a whole command line instead of only the program.
 
-    mcphost would not find a program with such a name. The result is False if the entry also has "args"
+    mcphost would not find a program with this name. The result is False if the entry also has "args"
     (*has_arguments*), or if *command* contains `${…}` references or is the path of an existing file.
     """
     has_space = " " in command.strip() and "${" not in command and not has_arguments

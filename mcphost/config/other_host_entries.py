@@ -243,8 +243,8 @@ def _fill_in(header: str, text: str, values: Mapping[str, str], syntax: Variable
     *header* is the header's name, *text* its value, and *values* maps the names of the variables to their values in
     the format of mcp.json. References to other variables are kept as text, because goose does not expand them.
 
-    If a variable contains a secret and the header's name does not suggest one, the reference `${env:NAME}` is inserted
-    instead of the secret, because a secret in a header with such a name would not be moved to the keyring later.
+    If a variable contains a secret, but the header's name does not suggest one, the reference `${env:NAME}` is inserted
+    instead of the secret. Otherwise, the secret would not be recognized, and not be moved to the keyring later.
     """
     parts: list[str] = []
     end = 0

@@ -36,7 +36,7 @@ def _list_strings(value: object) -> Iterator[str]:
 def find_referenced_secrets(
     files: Iterable[Path], planned: Mapping[Path, bytes] | None = None
 ) -> tuple[dict[str, Path], ConfigError | None]:
-    """Find the keyring secrets that the given JSON and TOML files refer to, also in entries that are not in use.
+    """Find the keyring secrets that the given JSON and TOML files refer to, even in entries that are not in use.
 
     The first result maps the name of each secret to the first file that refers to it. The second result is the
     error of the first file that cannot be read or is invalid, or None; the secrets in such a file are unknown. A

@@ -244,12 +244,12 @@ class ReferenceExpander:
 
 
 def register_setting(server: ServerConfig | None, text: str, value: str, environ: Mapping[str, str]) -> None:
-    """Register *value*, the value of a secret setting after its references were expanded, for redaction.
+    """Register the value of a secret setting, so that it is hidden in logs.
 
-    *text* is the setting as written in the file. A value that a project's author wrote is registered with
-    `register_server_secret`, which ignores ordinary words, so that a project cannot choose words that are hidden in
-    all logs. If *text* refers to a value of the user, *value* is registered as the user's secret even in a
-    project's entry.
+    *text* is the setting as written in the file, and *value* the same text with its references expanded. A value that a
+    project's author wrote is registered with `register_server_secret`, which ignores ordinary words: otherwise, a
+    project could choose words to hide in all logs. If *text* refers to a value of the user, *value* counts as the
+    user's secret even in a project's entry.
     """
     is_own = server is None or server.source != "project"
     if is_own or any(_reads_own_value(reference, environ) for reference in find_references(text)):

@@ -94,7 +94,7 @@ class ActiveConversation:
         self._rewind_listeners.append(listener)
 
     async def rewind(self, count: int) -> None:
-        """Keep only the first *count* messages in the open conversation.
+        """Shorten the open conversation to its first *count* messages.
 
         The later messages are kept in the store as a branch. Raises UsageError while a turn is running. Errors raised
         by `Conversation.rewind` are passed on.

@@ -121,9 +121,8 @@ def replace_base64_pieces(items: Iterable[Any], shorten: Callable[[str], str]) -
     replaced.
 
     All pieces must have the same length, a multiple of four, except that the last one may be shorter. Only the last
-    one may end with padding. A few short strings are never joined, because they may be keys, digests or signatures:
-    short strings count as pieces only if there are more than MIN_LINES, with a length that is usual for lines of
-    base64.
+    one may end with padding. Short strings are pieces only if their length is usual for lines of base64 and there are
+    more than MIN_LINES of them. A few short strings may be keys, digests or signatures, so they are never joined.
     """
     for is_piece, group in groupby(items, _is_piece):
         if not is_piece:

@@ -343,7 +343,7 @@ class Conversation:
     # -- branches
 
     async def rewind(self, count: int) -> None:
-        """Keep only the first *count* messages in the conversation.
+        """Shorten the conversation to its first *count* messages.
 
         The later messages are kept in the store as a branch. Raises UsageError if there are fewer than *count*
         messages, or if some are unsaved. Raises StoreError if the change cannot be stored.
@@ -375,7 +375,7 @@ class Conversation:
         return ForkPoint(new_id, self.id, numbers[-1], count)
 
     def _find_saved_number(self, count: int) -> int:
-        """Return the number, in the store, of the last saved message among the first *count*; 0 if none is saved."""
+        """Return the number under which the last saved one of the first *count* messages is stored; 0 for none."""
         return next((number for at in range(count - 1, -1, -1) if (number := self._numbers[at])), 0)
 
     # -- the answer being written

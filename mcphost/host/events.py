@@ -267,10 +267,9 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """Event published when an approved tool call is sent.
+    """Event published immediately before an approved tool call is sent.
 
-    If the approval expires before the call is sent, and the user approves the call again, the event is published
-    again.
+    The event is published again if the approval is found to be void at this point and the user approves the call again.
 
     `by` is what approved the call (see `Approval.source`), or one of these:
 

@@ -147,9 +147,9 @@ class ContentIndex:
     def _is_covered(self, value: Any, depth: int) -> bool:
         """Return whether everything in the value is also in the content blocks.
 
-        This is the case for a string that repeats a block, for an object with only the data and fields of a media
-        block, and for lists and single-member objects that contain only such values. Values that are nested more than
-        *depth* levels deep are not examined, and count as missing.
+        These values are covered: a string that repeats a block, an object that contains only the data and fields of a
+        media block, and a list or single-member object that contains only covered values. Values nested more than
+        *depth* levels deep are not examined, and count as not covered.
         """
         match value:
             case str():

@@ -182,8 +182,8 @@ def key_variables(config: ModelConfig) -> tuple[str, ...]:
 def is_own_server(config: ModelConfig) -> bool:
     """Return whether a model runs on this machine at no cost.
 
-    This is the case if its URL is a loopback address, and the configuration has no API key, headers or prices for the
-    model. If the configuration has one of these, the server may pass requests on to a provider that charges for them.
+    The URL must be a loopback address, and the configuration must contain no API key, headers or prices for the model.
+    If it contains one of these, the server may pass requests on to a provider that charges for them.
     """
     is_priced = config.input_price is not None or config.output_price is not None
     return is_loopback(config.api_base) and not (config.api_key_env or config.headers or is_priced)

@@ -313,9 +313,10 @@ class HttpRegistry:
         return RegistryAnswer(entries=entries, fetched=stored.fetched)
 
     def _use_newer(self, entries: tuple[RegistryEntry, ...], fetched: float) -> tuple[RegistryEntry, ...]:
-        """Return *entries*, each replaced by the newer entry for the same server in a later response, if any.
+        """Return *entries*, with each entry replaced by a newer one for the same server if the cache has one.
 
-        Later responses are cached responses that were fetched after the time *fetched*, in seconds since 1970.
+        Only responses that were fetched after the time *fetched*, in seconds since 1970, are searched for newer
+        entries.
         """
         names = {entry.name for entry in entries}
         later: list[RegistryEntry] = []

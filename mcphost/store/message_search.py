@@ -174,9 +174,9 @@ class _QueryBuilder:
 
 
 def _split_scripts(text: str) -> list[str]:
-    """Split *text* into pieces, in order, so that each piece has one kind of script.
+    """Split *text* wherever the kind of script changes, and return the pieces in order.
 
-    The two kinds are scripts that separate words with spaces and scripts that do not, such as Chinese.
+    There are two kinds: scripts that separate words with spaces, and scripts that do not, such as Chinese.
     """
     pieces: list[str] = []
     end = 0

@@ -229,9 +229,10 @@ def _free_id(db: sqlite3.Connection, at: float) -> int:
 
 @contextmanager
 def undo_failed_indexing(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
-    """Return a context manager for a block that updates the index; if the block fails, only the index is restored.
+    """Return a context manager for a block that updates the index; if the block fails, its changes are undone.
 
-    The indexed message or title stays stored, and its conversation is marked for indexing in the background.
+    The message or title that was to be indexed stays stored, and its conversation is marked for indexing in the
+    background.
     """
     db.execute("SAVEPOINT indexing")
     try:

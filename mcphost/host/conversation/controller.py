@@ -436,7 +436,7 @@ class ConversationController:
         return await self._run_alone(run_turn) or TurnResult("stopped", "")
 
     async def _run_alone(self, run: Callable[[_Work], Awaitable[T]]) -> T | None:
-        """Run a turn, or other work that must not overlap with a turn; return None if the host is closed meanwhile.
+        """Run a turn, or other work that must not overlap with a turn; return None if the host closes before it ends.
 
         The work runs as a task of the host, so that the work can clean up even if the frontend exits first. Raises
         UsageError if a turn is already running or the host is not open, and any McpHostError raised by *run*. Any other

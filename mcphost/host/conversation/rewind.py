@@ -41,7 +41,7 @@ class ConversationBranches:
         return await self._store.list_branches(self._active.id) if self._active.id else ()
 
     async def rewind(self, count: int) -> None:
-        """Keep only the first *count* messages in the open conversation; later ones are kept as a branch.
+        """Shorten the open conversation to its first *count* messages; the later ones are kept as a branch.
 
         Tool calls that already ran are not undone; see `list_completed_calls`. Raises UsageError while a turn is
         running, if there are fewer messages, or if some are unsaved. Raises StoreError if the change cannot be stored.

@@ -22,9 +22,9 @@ _MAX_LENGTH = 60
 def check_argument_names(names: Iterable[str], schema: Raw) -> None:
     """Raise UsageError if one of *names* is probably a misspelt argument name.
 
-    This is the case for a name that the tool's input *schema* does not mention, if the schema declares properties. JSON
-    Schema allows other names by default, but a user who types one has most likely made a mistake. Nothing is checked if
-    the schema explicitly allows further names, or combines other schemas.
+    If the tool's input *schema* declares properties, a name that it does not mention is probably misspelt. JSON Schema
+    allows other names by default, but a user who types one has most likely made a mistake. Nothing is checked if the
+    schema explicitly allows further names, or combines other schemas.
     """
     known = _declared_names(schema)
     unknown = next((name for name in names if name not in known), None) if known else None

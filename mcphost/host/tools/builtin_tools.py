@@ -103,8 +103,8 @@ class ResultTool:
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
         """Store a result in a file if it is too big for the model; return the result and the path of the file.
 
-        The path is "" if the result is not too big or cannot be stored; in the latter case, a note about this is added
-        to the returned result. Never raises.
+        The path is "" if the result is not too big. It is also "" if the result cannot be stored; a note that says so
+        is then added to the returned result. Never raises.
         """
         if not rendered.is_too_big:
             return rendered, ""

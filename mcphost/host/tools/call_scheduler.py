@@ -195,9 +195,9 @@ class CallScheduler:
         return call.make_return_without_outcome()
 
     def describe_call(self, server: str, tool: str) -> None:
-        """Record the server and tool of the current call, to be named to the model if the call is stopped.
+        """Record the server and tool of the current call, which the model is told if the call is stopped.
 
-        This also marks the call as not sent, until it gets an execution slot.
+        This also marks the call as not sent; the mark is removed when the call gets an execution slot.
         """
         call = _current_call.get()
         call.server, call.tool, call.is_unsent = server, tool, True

@@ -259,14 +259,14 @@ class ToolHooks:
     async def _find_approved(
         self, text: ProjectText | None, root: Path, problems: list[str], *, is_unusable: bool, again: bool
     ) -> tuple[HookConfig, ...]:
-        """Return the project's hooks if the user approves their file, otherwise the hooks approved earlier.
+        """Return the hooks in *text* if the user approves it, otherwise the hooks that were approved earlier.
 
         Hooks approved earlier stay in effect even if the user declines the changed file; they end only when their
         approval is revoked.
 
-        *text* is the hooks file, None if there is none. If *is_unusable* is true, *text* is None because the file
-        cannot be used. *root* is the project's folder. Sentences for the user about hooks that are not used are added
-        to *problems*. If *again* is true, the user is also asked about a file declined earlier in this session.
+        *text* is the project's hooks file, None if there is none. If *is_unusable* is true, *text* is None because the
+        file cannot be used. *root* is the project's folder. Sentences for the user about hooks that are not used are
+        added to *problems*. If *again* is true, the user is also asked about a file declined earlier in this session.
         """
         digest, is_changed = "" if text is None else text.digest, is_unusable
         is_declined = False
