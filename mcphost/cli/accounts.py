@@ -329,7 +329,7 @@ async def _create_oauth_provider(
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     """Select the stored account to use for future connections to a server.
 
-    An mcphost process that is already running keeps using the old account until the server is restarted in it.
+    An mcphost process that is already running keeps using the old account until it restarts the server.
     """
     from mcphost.cli.build_host import create_oauth_registry, load_approved_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server

@@ -371,7 +371,7 @@ class TerminalFrontend:
                 return KeepInMemory()
 
     async def _enter_new_passphrase(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
-        """Ask for a passphrase; ask for it twice if it is new.
+        """Ask for the passphrase of the encrypted file; ask for it twice if the file does not exist yet.
 
         If the passphrase is empty, secrets are kept in memory only.
         """

@@ -448,7 +448,7 @@ class ScreenConfig(Struct, frozen=True, kw_only=True):
 
 
 class KeyConfig(Struct, frozen=True):
-    """The keys bound to one action, such as "ctrl+k"; () means that no key is bound."""
+    """An action of the user interface and the keys bound to it, such as "ctrl+k"; () means that no key is bound."""
 
     action: str
     keys: tuple[str, ...] = ()

@@ -284,7 +284,8 @@ def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
     """Return the references in a server's entry as tuples, such as ("header X", "${env:TOKEN}").
 
     The first item of each tuple is the setting that contains the reference. If secret sign-in settings contain
-    references, tuples with the URLs in `issuer` and `idpTokenEndpoint` follow, to which these secrets are sent.
+    references, tuples with the URLs in `issuer` and `idpTokenEndpoint` follow, because the secrets are sent to these
+    URLs.
     """
     texts = [(place, text) for place, _, text in target_texts(server)]
     texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]

@@ -363,7 +363,7 @@ def _env_file_signature(server: ServerConfig) -> tuple[int, ...]:
 def _add_env_files(
     changes: ConfigChanges, started: Iterable[tuple[ServerConfig, ServerConfig]], known_problems: Container[str]
 ) -> ConfigChanges:
-    """Add the running servers whose environment file has changed since they were started to *changes*.
+    """Return *changes*, extended by the servers whose environment file has changed since they were started.
 
     *started* contains a pair for each started server: its configuration in use, and the configuration that was
     approved when it started. An environment file that cannot be read is reported as a problem, not as a change.

@@ -110,9 +110,10 @@ class SurrogateJoiner:
         self._halves: dict[type, str] = {}
 
     def join(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
-        """Put a half from an earlier event of the same type before the text of *event*, and return the new event.
+        """Return *event* with the half of a character that is left over from an earlier event put before its text.
 
-        A first half at the end of the text is removed, and kept for the next event.
+        The earlier event has the same type. A first half at the end of the text is removed, and kept for the next
+        event.
         """
         if not isinstance(event, worker_protocol.WorkerTextDelta | worker_protocol.WorkerThinkingDelta):
             return event

@@ -95,7 +95,7 @@ _text_tokens = MessageCache(lambda message: estimate_text_tokens("".join(_iter_t
 
 
 def _iter_texts(message: Message) -> Iterator[str]:
-    """Yield the texts in a message whose tokens every provider counts."""
+    """Yield the texts in those parts of a message that every provider counts as input."""
     for part in message.parts:
         if isinstance(part, TextPart | ToolReturnPart | ResourcePart):
             yield part.text

@@ -148,7 +148,7 @@ class WorkerProcess:
         return self._current_run.pid if self._current_run and self._current_run.exit_code is None else None
 
     def add_user(self, user: object) -> None:
-        """Record that *user*, such as a model, may need the process until it is passed to `release`."""
+        """Record that *user*, such as a model, needs the process; pass the same object to `release` afterwards."""
         self._users.add(user)
 
     async def release(self, user: object) -> None:

@@ -32,7 +32,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
     - `last`: the number of the last message that the summary covers.
     - `model`: the model that wrote the summary.
-    - `at`: the time in seconds since 1970.
+    - `at`: when the summary was written, in seconds since 1970.
     - `usage`: the total token usage of the model's requests.
     - `number`: the number under which the store keeps the summary; 0 until it is stored.
     """

@@ -487,7 +487,7 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def remove_run_prefix(self, conversation_id: str) -> str:
-        """Remove RUN_PREFIX from a conversation's title, and return the title. Raises StoreError."""
+        """Remove the prefix of `mcphost run` (RUN_PREFIX) from a title, and return the title. Raises StoreError."""
         return await self.change_title(conversation_id, lambda title: title.removeprefix(RUN_PREFIX))
 
     async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:

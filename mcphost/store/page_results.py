@@ -84,9 +84,10 @@ class PageResultStore:
 
 
 def add_page_result(db: sqlite3.Connection, conversation_id: str, use_id: str, body: bytes, at: float) -> None:
-    """Store the encoded call *body*; delete the conversation's oldest calls if its calls are too many or too large.
+    """Store the encoded call *body*, and delete the conversation's oldest calls if a limit is exceeded.
 
-    A call that alone exceeds the size limit is not stored. See `PageResultStore.add` for the other parameters.
+    The limits apply to the number of calls and their total size. A single call that is too large is not stored. See
+    `PageResultStore.add` for the other parameters.
     """
     if len(body) <= MAX_BYTES and db.execute(_ADD, (conversation_id, use_id, at, body)).rowcount:
         db.execute(_DELETE_OLDEST, (conversation_id, MAX_CALLS, MAX_TOTAL_BYTES))

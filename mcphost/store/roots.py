@@ -37,7 +37,10 @@ class FolderEditStore:
         self._database = database
 
     async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
-        """Return the changes for *place*, a project folder or "" for everywhere, oldest first."""
+        """Return the user's changes to the list of shared folders, oldest first.
+
+        *place* is the project folder in which the changes apply, or "" for everywhere.
+        """
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             query = "SELECT path, name, told FROM folders WHERE place = ? ORDER BY at, path LIMIT ?"
@@ -47,7 +50,7 @@ class FolderEditStore:
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
 
     async def save(self, place: str, edit: FolderEdit) -> None:
-        """Store a change, replacing an earlier change for the same folder.
+        """Store a change to the list of shared folders, replacing an earlier change for the same folder.
 
         *place* is the project folder in which the change applies, or "" for everywhere.
         """
@@ -61,7 +64,7 @@ class FolderEditStore:
         )
 
     async def delete(self, place: str, path: str) -> None:
-        """Delete the change for a folder, so that the configuration applies to the folder again.
+        """Delete the user's change for a shared folder, so that the configuration applies to the folder again.
 
         *place* is the project folder in which the change applies, or "" for everywhere.
         """

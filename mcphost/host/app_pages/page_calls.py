@@ -26,7 +26,7 @@ class PageCall:
     """A call of a tool that has a page.
 
     - `result` is None while the call is running, and also if the call ended without a result.
-    - `failure` is the reason why the call ended without a result, as sent to the page; "" if it has not.
+    - `failure` is the reason why the call ended without a result, as sent to the page, otherwise "".
     """
 
     call: str

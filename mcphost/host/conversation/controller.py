@@ -302,7 +302,7 @@ class ConversationController:
         await self._active.current.set_system_prompt(text)
 
     async def _record_system_prompt(self, event: str, text: str) -> None:
-        """Record in the audit log that the system prompt is changed to *text*; *event* is the event of the row.
+        """Record in the audit log that the system prompt is changed to *text*; *event* is the recorded event.
 
         Only a digest of the text is recorded. Raises ConsentDenied if a required row cannot be written.
         """

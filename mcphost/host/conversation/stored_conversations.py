@@ -157,7 +157,7 @@ class StoredConversations:
         )
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Set a title chosen by the user.
+        """Give a conversation a title that the user chose.
 
         Raises UsageError for an empty title or an unknown conversation, and StoreError.
         """

@@ -63,7 +63,7 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.5  # k1 and b of BM25
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Yield the words of *text*, without common English endings.
+    """Yield the words of *text* with common English endings removed.
 
     For scripts without spaces between words, pairs of characters are yielded instead.
     """
