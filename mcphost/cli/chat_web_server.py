@@ -49,7 +49,10 @@ class _HttpLog(logging.LoggerAdapter[logging.Logger]):
     """Logger for aiohttp's server that logs a malformed request as a single line, without the request's content."""
 
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
-        """Write a log record; for a malformed request, aiohttp passes the parser's error as `exc_info`."""
+        """Write a log record; for a malformed request, log only the type and status of the error in `exc_info`.
+
+        The error itself contains the content of the request.
+        """
         error = options.get("exc_info")
         if isinstance(error, HttpProcessingError):
             self.logger.warning("malformed HTTP request: %s (HTTP %s)", type(error).__name__, error.code)

@@ -74,8 +74,8 @@ class ArgumentOrigins(Struct, frozen=True, kw_only=True):
     - `aliases` names the servers that may be the same as a server in `found` or `unchecked`, such as the user's
       entry for a server that a project also configures. It contains `OTHER_SERVERS` if one of the servers in
       `found` or `unchecked` is no longer configured.
-    - `must_be_named` is True if `[consent] origins = "ask"` was in use when the call was proposed. The user is then
-      asked about the call unless a rule or grant for it names all servers in `found` and `unchecked`.
+    - `must_be_named` is True if `[consent] origins = "ask"` was in use when the call was proposed. A rule or grant must
+      then name all servers in `found` and `unchecked`; otherwise, it does not allow the call without asking the user.
     """
 
     found: tuple[ArgumentOrigin, ...] = ()

@@ -417,8 +417,8 @@ class AnswerAssembler:
         """Return LOST_CALL_REASON if a tool call was lost, otherwise *reason* or, if that is empty, "stop".
 
         A call was lost if *reason* announces tool calls, but none arrived with a name. A call that arrived without a
-        name was lost, too, unless *reason* says that the answer was cut off. *named_count* is the number of calls with
-        a name.
+        name was lost, too, unless *reason* is a special one, such as a length limit. *named_count* is the number of
+        calls with a name.
         """
         has_nameless = any(not call.name and (call.provider_id or any(call.pieces)) for call in self._calls.values())
         if (reason in _CALL_REASONS and not named_count) or (reason in ("", "stop", *_CALL_REASONS) and has_nameless):

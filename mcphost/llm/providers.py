@@ -190,7 +190,7 @@ def is_own_server(config: ModelConfig) -> bool:
 
 
 def is_official_base(base: str) -> bool:
-    """Return whether *base* is a URL of OpenAI or Azure, or "" for the provider's default URL."""
+    """Return whether *base* is a URL of OpenAI or Azure, or is "", which means the provider's default URL."""
     try:
         host = (split_url(base.strip()).hostname or "").lower()
     except ValueError:

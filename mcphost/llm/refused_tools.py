@@ -166,7 +166,7 @@ def find_schema_problem(schema: Raw, provider: str) -> str:
 
 
 def _find_unknown_type(node: Json) -> str:
-    """Return a name in the `type` of a schema that is not a type of JSON Schema, or ""."""
+    """Return a name in a schema's `type` that JSON Schema does not define, or "" if there is none."""
     own = node.get("type")
     names = cast("list[Any]", own) if isinstance(own, list) else [own]
     return next((name for name in names if isinstance(name, str) and name not in _SCHEMA_TYPES), "")

@@ -55,8 +55,7 @@ class SearchQuery(NamedTuple):
     - `marks`: the words and phrases to highlight in matches.
     - `after`, `before`: limits on the time of messages, in seconds since 1970, or None for no limit.
     - `notes`: sentences for the user about invalid or ignored parts of the search text.
-    - `is_ranked`: whether matches are ranked by relevance; False for single characters and excluded words (`-word`),
-      for which computing the relevance would take too long.
+    - `is_ranked`: whether relevance can be computed quickly; False for single characters and excluded words (`-word`).
     - `is_run`: True to search only conversations of `mcphost run`, False to search only others, None to search all.
     - `words`: the FTS5 expressions of the searched words, or () if there is only one search term.
     """
@@ -266,7 +265,7 @@ class SearchHit(Struct, frozen=True):
 
     - `number`: the number of the message, or 0 for a title.
     - `role`: the role of the message, "title" for a title, or "" if the message cannot be read.
-    - `at`: the time in seconds since 1970, to the millisecond.
+    - `at`: the time of the message or, for a title, of the conversation's creation, in seconds since 1970.
     - `excerpt`: the text around the match, which is not sanitized.
     """
 
@@ -307,7 +306,7 @@ class EarlierPrompt(Struct, frozen=True):
     """A message that the user sent.
 
     - `text`: the text, which is not sanitized.
-    - `at`: the time in seconds since 1970, to the millisecond.
+    - `at`: the time of the message in seconds since 1970, to the millisecond.
     - `copies`: the parts of the text that were copied from servers.
     """
 

@@ -145,7 +145,7 @@ class ConversationController:
     def set_title_prefix(self, prefix: str) -> None:
         """Set the text with which the title of a new conversation begins; the title is made with the first message.
 
-        If the open conversation already has a title, the title is not changed. However, unless *prefix* is "", a title
+        If the open conversation already has messages, its title is not changed. However, unless *prefix* is "", a title
         with the prefix of `mcphost run` then keeps this prefix when the user sends another message.
         """
         self._active.current.title_prefix = prefix
