@@ -290,7 +290,9 @@ class _Search:
             rotation = rotate_13(folded.letters)
             is_same = rotation == folded.letters  # without Latin letters
             rotated = [] if is_same else self._search(path, "ROT13", rotation, places, region, is_letters=True)
-            turned = self._search(path, "reversed", folded.letters[::-1], places[::-1], region, is_letters=True)
+            backwards = folded.letters[::-1]
+            is_same = backwards == folded.letters
+            turned = [] if is_same else self._search(path, "reversed", backwards, places[::-1], region, is_letters=True)
             # Digits stay the same under ROT13, and some texts are the same in both directions.
             found += _without_known(rotated + turned, found)
         self._found += found

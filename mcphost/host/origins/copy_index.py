@@ -9,6 +9,7 @@ _FIRST_SIZE = 1 << 10
 _MAX_STEP = 1 << 20
 _HASH_MASK = (1 << 64) - 1
 _MAX_LOAD = 0.6
+_MAX_UNKNOWN = 10_000
 
 
 class Copy(NamedTuple):
@@ -101,42 +102,50 @@ class CopyIndex:
         Each indexed text belongs to a group. For each group, copies are yielded in the order of their positions in
         *text*, and they do not overlap.
         """
-        gram, heads, mask = self._gram, self._heads, len(self._heads) - 1
+        if not self._texts:
+            return
+        size, heads, mask = self._gram, self._heads, len(self._heads) - 1
         covered: dict[str, int] = {}
-        for place in range(len(text) - gram + 1):
-            entry = heads[hash(text[place : place + gram]) & mask]
-            if not entry:
+        unknown: set[str] = set()  # n-grams that are not indexed; repetitive text has few different ones
+        for place in range(len(text) - size + 1):
+            gram = text[place : place + size]
+            entry = heads[hash(gram) & mask]
+            if not entry or gram in unknown:
                 continue
             if budget.is_used_up:
                 return
             best: dict[str, Copy] = {}
+            is_known = False
             while entry and not budget.is_used_up:
                 budget.comparisons -= 1
-                copied = self._compare(entry, text, place, covered)
-                if copied is not None:
-                    group = self._groups[copied.text]
-                    if group not in best or copied.end > best[group].end:
+                number = bisect_right(self._starts, self._places[entry]) - 1
+                at = self._places[entry] - self._starts[number]
+                if self._texts[number].startswith(gram, at):
+                    is_known = True
+                    copied = self._extend(number, at, text, place, covered)
+                    group = self._groups[number]
+                    if copied is not None and (group not in best or copied.end > best[group].end):
                         best[group] = copied
                 entry = self._next[entry]
+            if not is_known and len(unknown) < _MAX_UNKNOWN:
+                unknown.add(gram)
             for group, copied in best.items():
                 covered[group] = copied.end
                 yield copied
 
-    def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
+    def _extend(self, number: int, at: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
         """Return the copy that contains the n-gram at *place* in *text*, or None if there is none.
 
-        *entry* is the number of an index entry, which refers to an n-gram in an indexed text. If this n-gram equals the
-        one in *text*, the copy is extended to the right until the texts differ, and to the left by at most the stride.
-        *covered* maps each group to the end of its last copy, before which the new copy must not begin. Returns None if
-        the n-grams differ, if the copy would be too short, or if the n-gram is part of the last copy.
+        The n-gram is also at position *at* of the indexed text with this *number*. The copy is extended to the right
+        until the texts differ, and to the left by at most the stride. *covered* maps each group to the end of its last
+        copy, before which the new copy must not begin. Returns None if the copy would be too short, or if the n-gram is
+        part of the last copy.
         """
-        number = bisect_right(self._starts, self._places[entry]) - 1
-        source, at = self._texts[number], self._places[entry] - self._starts[number]
-        gram = self._gram
+        source, size = self._texts[number], self._gram
         done = covered.get(self._groups[number], 0)
-        if place + gram <= done or source[at : at + gram] != text[place : place + gram]:
+        if place + size <= done:
             return None
-        end = place + gram + _common_length(source, at + gram, text, place + gram)
+        end = place + size + _common_length(source, at + size, text, place + size)
         start = place
         # The copy has no n-gram further to the left, so at most `stride` characters are missing there.
         while start > 0 and at > 0 and place - start < self._stride and source[at - 1] == text[start - 1]:

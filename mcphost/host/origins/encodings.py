@@ -34,6 +34,7 @@ _MAX_ITEMS = 1000
 _OVERLAP = 128
 """Maximum length of the shortest run of any encoding."""
 _PRINTABLE_SHARE = 0.9
+_UNREADABLE_ASCII = {code: None for code in range(128) if not (chr(code).isprintable() or chr(code).isspace())}
 
 
 class _Runs:
@@ -250,13 +251,22 @@ def _to_text(data: bytes, budget: DecodeBudget) -> tuple[str, str]:
     text = _decode(data[: 4 * max(room, _SHORTEST)], "utf-16-le" if data[1:2] == b"\0" else "utf-8")
     text, is_cut = text[: max(room, _SHORTEST)], is_cut or len(text) > room
     budget.examinable -= len(text)
-    readable = sum(char.isprintable() or char.isspace() for char in text) - text.count("\ufffd")
+    readable = _count_readable(text) - text.count("\ufffd")
     if not text or readable < _PRINTABLE_SHARE * len(text):
         return "", ""
     text = text[: max(0, room)]
     budget.room -= len(text)
     budget.is_used_up |= is_cut
     return how, text
+
+
+def _count_readable(text: str) -> int:
+    """Return the number of printable characters and white space."""
+    if text.isprintable():
+        return len(text)
+    if text.isascii():
+        return len(text.translate(_UNREADABLE_ASCII))
+    return sum(char.isprintable() or char.isspace() for char in text)
 
 
 def _decode(data: bytes, encoding: str) -> str:

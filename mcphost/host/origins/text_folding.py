@@ -4,6 +4,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Iterator
+from itertools import compress
 
 from mcphost.sanitize import strip_unsafe
 from mcphost.unicode_forms import ascii_skeleton, normalize
@@ -65,6 +66,10 @@ class _RemovalTable(dict[int, str]):
         return mark
 
 
+# Each ASCII character is folded to one character or removed, which is NUL here.
+_ASCII_FOLDED = {code: _TABLE[code] or "\0" for code in range(128)}
+_SPACE_FLAGS = bytes(code == 0x20 for code in range(256))
+_LETTER_FLAGS = bytes(chr(code).isalnum() and code < 128 for code in range(256))
 _SAME_LENGTH = _SameLengthTable()
 _REMOVALS = _RemovalTable()
 
@@ -124,16 +129,42 @@ class FoldedText:
         letters: list[str] = []
         was_space, left = False, limit
         for at in range(0, len(original), _PIECE):
-            text, was_space = self._fold_piece(original[at : at + _PIECE], at, left, was_space=was_space)
+            piece = original[at : at + _PIECE]
+            if piece.isascii() and len(piece) <= left:
+                text, was_space = self._fold_ascii(piece, at, was_space=was_space)
+                letters.append(text.translate(_ASCII_NOT_LETTERS))
+            else:
+                text, was_space = self._fold_piece(piece, at, left, was_space=was_space)
+                letters.append("".join(filter(str.isalnum, text)))
             left -= len(text)
-            texts.append("".join(text))
-            letters.append("".join(filter(str.isalnum, text)))
+            texts.append(text)
             if self.is_cut:
                 break
         self.text, self.letters = "".join(texts), "".join(letters)
 
-    def _fold_piece(self, piece: str, start: int, limit: int, *, was_space: bool) -> tuple[list[str], bool]:
-        """Return the folded characters of a piece that begins at *start*, and whether they end with a space.
+    def _fold_ascii(self, piece: str, start: int, *, was_space: bool) -> tuple[str, bool]:
+        """Fold a piece like `_fold_piece`, ten times as fast; it must be ASCII and not longer than the limit.
+
+        A byte stands for each character, because operations on bytes, and on integers made of them, need no loop.
+        """
+        data, places = piece.translate(_ASCII_FOLDED).encode(), array("I", range(start, start + len(piece)))
+        if b"\0" in data:
+            places = array("I", compress(places, data))
+            data = data.replace(b"\0", b"")
+        if not data:
+            return "", was_space
+        spaces = data.translate(_SPACE_FLAGS)
+        after_spaces = bytes([was_space]) + spaces[:-1]
+        repeated = int.from_bytes(spaces) & int.from_bytes(after_spaces)
+        if repeated:
+            kept = (repeated ^ int.from_bytes(b"\1" * len(data))).to_bytes(len(data))
+            places, data = array("I", compress(places, kept)), bytes(compress(data, kept))
+        self.places.extend(places)
+        self.letter_places.extend(compress(places, data.translate(_LETTER_FLAGS)))
+        return data.decode(), spaces[-1] == 1
+
+    def _fold_piece(self, piece: str, start: int, limit: int, *, was_space: bool) -> tuple[str, bool]:
+        """Return the folded text of a piece that begins at *start*, and whether it ends with a space.
 
         At most *limit* characters are folded. *was_space* means that the folded text before the piece ends with a
         space.
@@ -155,4 +186,4 @@ class FoldedText:
                 places.append(place)
                 if part.isalnum():
                     letter_places.append(place)
-        return text, was_space
+        return "".join(text), was_space
