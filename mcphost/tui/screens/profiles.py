@@ -78,10 +78,10 @@ class ProfilesScreen(ListScreen):
         self.add_class("bare")
 
     def find_again(self, before: ListRow | None, default: int) -> int:
-        """Return the index of the entry to select after the entries were loaded.
+        """Return the index of the row to select after the list was loaded.
 
-        When the screen opens, this is the index of the profile that was passed as `selected`. When the entries are
-        loaded again, it is the index of the same entry as before; see the base class.
+        When the screen opens, this is the row of the profile that was passed as `selected`. Later, the base class
+        determines the row, so that the same entry stays selected.
         """
         if before is None and self._selected:
             names = [row.title for row in self.visible_rows]
@@ -172,7 +172,7 @@ class ProfilesScreen(ListScreen):
         self.dismiss(ProfileChange(profile.name, None))
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the chosen profile's name, unless Enter has been held down since an earlier screen."""
+        """Close the screen with the chosen profile's name; do nothing if Enter is being held down."""
         now, before = input_guard.clock(), self._pressed_at
         self._pressed_at = now
         if now - before < input_guard.GUARD_SECONDS:
@@ -222,9 +222,9 @@ class ProfileForm(FormScreen[Profile]):
         """Whether the edited profile uses no servers; if so, an empty input stands for none instead of all."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that a key pressed before the form appeared is not ignored.
+        """Return False: a key is handled even if it was pressed just before the form appeared.
 
-        A key that was not meant for the form does no harm, because only Ctrl+S saves the profile.
+        Such a key does no harm, because only Ctrl+S saves the profile.
         """
         return False
 
@@ -312,7 +312,7 @@ class ProfileForm(FormScreen[Profile]):
     def _find_prompt(self, text: str) -> str | None:
         """Return the system prompt to save, or None if *text* is blank.
 
-        If the user did not edit the prompt, return the original, which may be "" instead of None.
+        A prompt that the user did not edit is returned unchanged, so that "" does not become None.
         """
         before = self._draft.system_prompt
         return before if text.strip() == (before or "").strip() else text.strip() or None

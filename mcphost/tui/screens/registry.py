@@ -106,8 +106,7 @@ class RegistryScreen(TypeAheadListScreen):
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key.
 
-        Unlike in other lists, the search key is included even if the list is empty, because the registry can be
-        searched.
+        The search key is included even if the list is empty, because the search sends a request to the registry.
         """
         *keys, back = super()._key_bar_items()
         if all(action != "screen.search" for _key, _label, action in keys):
@@ -117,8 +116,8 @@ class RegistryScreen(TypeAheadListScreen):
     def _show_failure(self, fault: str) -> None:
         """Show *fault*, the reason why a request to the registry failed.
 
-        If the list contains servers, show the reason as a notification. If the list is empty, show the reason in the
-        details pane, with the keys that repeat the request.
+        It is shown as a notification or, if the list is empty, in the details pane, with the keys that repeat the
+        request.
         """
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
@@ -285,7 +284,7 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return a note if all logos of a server are links, which mcphost does not download; otherwise ""."""
+    """Return a note if a server's logos are only links, which mcphost does not download; otherwise, return ""."""
     return _("linked, not fetched") if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 

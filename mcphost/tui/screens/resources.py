@@ -100,8 +100,8 @@ def describe_type(item: Resource) -> str:
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
     """Return name-value pairs about a resource or resource template; a value that the server did not provide is "".
 
-    The pairs are the audience, the priority, the modification date and the number of linked icons, which are not
-    fetched. Icons to which a server at *server_url* may not link are not counted.
+    The pairs are the audience, the priority, the modification date and the number of linked icons, which mcphost does
+    not fetch. Only icons to which a server at *server_url* may link are counted.
     """
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))

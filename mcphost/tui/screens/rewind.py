@@ -295,8 +295,8 @@ def edit_unanswered(chat: "ChatScreen", text: str) -> bool:
 async def _edit_last_message(chat: "ChatScreen") -> None:
     """Go back to the point before the newest message, and insert its text before the composer's text.
 
-    The caller must set `chat.is_sending`, so that messages entered in the meantime are queued. At the end, return the
-    queued messages to the composer. If going back fails, add a notice to the transcript.
+    The caller must set `chat.is_sending`, so that messages entered in the meantime are queued. This function resets it
+    and moves the queued messages to the composer. If going back fails, a notice is added to the transcript.
     """
     messages = chat.host.conversation.messages
     try:

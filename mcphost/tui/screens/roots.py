@@ -51,7 +51,10 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Describe where the folder was configured and, if the user added or removed it, for how long this applies."""
+    """Describe where the folder was configured.
+
+    If the user added or removed the folder, the text also states for how long this applies.
+    """
     holds = _(_SCOPE_PHRASES[folder.scope])
     if folder.state == "out":
         return _("removed {holds} · {origin}").format(holds=holds, origin=translate_sentence(folder.origin))
@@ -62,9 +65,9 @@ def describe_origin(folder: RootFolder) -> str:
 def describe_known_roots(known: KnownRoots) -> str:
     """Describe what a server knows about the shared folders, such as "received 2 folders".
 
-    The text also states whether the server receives updates without the user being asked, or whether the user has since
-    declined to share folders. If the server has received no list, the text states that the user declined or that the
-    server has not requested one.
+    If the server has received a list of folders, the text also states whether it receives updates without the user
+    being asked, and whether the user has refused a later request. Otherwise, the text states whether the user refused
+    the request or the server has not sent one.
     """
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
@@ -79,7 +82,11 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Describe whether the server has received this folder; if it has not, add what `describe_known_roots` returns."""
+    """Describe whether the server has received this folder.
+
+    If it has not, the text also states what the server knows about the shared folders. If the folder cannot be read,
+    or the server has received no list of folders, the text is only the result of `describe_known_roots`.
+    """
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)

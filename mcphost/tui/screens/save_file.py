@@ -52,9 +52,9 @@ class SaveFileForm(FormScreen[None]):
     DEFAULT_CSS = "SaveFileForm Input { background: $surface; } SaveFileForm #about { color: $muted; margin: 0 0 1 0; }"
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that a key pressed before the form appeared is not ignored.
+        """Return False: a key is handled even if it was pressed just before the form appeared.
 
-        A key that was not meant for the form does no harm, because the form never overwrites an existing file.
+        Such a key does no harm, because the form never overwrites an existing file.
         """
         return False
 

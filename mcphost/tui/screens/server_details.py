@@ -134,8 +134,8 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 def describe_next_step(view: ServerView, keys: KeyTable) -> str:
     """Return a hint about what the user can do next in the server's current state, or "" if there is none.
 
-    The hint may name a key, such as the key that restarts a failed server, and may contain the hint of the server's
-    error. *keys* are the key bindings in use.
+    For example, the hint for a failed server names the key that restarts the server. If the server's error has a hint,
+    the text contains it. *keys* are the key bindings in use.
     """
     if view.state in ("untrusted", "sign_in"):
         return keys.fill(_("{servers-restart} shows the question again"))

@@ -112,10 +112,9 @@ class ServerForm(FormScreen[str]):
         """The name and the text about which the form has already warned; they are saved as they are."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that a key pressed before the form appeared is not ignored.
+        """Return False: a key is handled even if it was pressed just before the form appeared.
 
-        A key that was not meant for the form does no harm: a server that is saved by accident needs approval before it
-        starts.
+        Such a key does no harm: a server that is saved by accident needs approval before it starts.
         """
         return False
 
@@ -177,13 +176,13 @@ class ServerForm(FormScreen[str]):
         self.query_one("#text").focus()
 
     def on_resize(self) -> None:
-        """Remove blank lines between the fields if the screen has too few rows for them."""
+        """Show blank lines between the fields only if the screen has enough rows for them."""
         self.set_class(self.size.height < _FULL_HEIGHT, "-low")
 
     def moves_on_enter(self, field: Input) -> bool:
-        """Return whether Enter in *field* focuses the next widget.
+        """Return whether Enter in *field* focuses the next widget; true only for the working directory's input.
 
-        This is true only for the input of the working directory, which is the last field.
+        Enter in the name input is handled by `on_labeled_input_group_submitted`.
         """
         return field.id == "folder"
 
@@ -224,8 +223,8 @@ class ServerForm(FormScreen[str]):
     def _switch_scope(self, text: str) -> bool:
         """Select the scope given by `--scope` in a pasted command; return whether this has changed the scope.
 
-        If so, a message names the file in which the server will be saved. The scope of a command is applied only once,
-        so that the user can still choose another.
+        If so, a message names the file in which the server will be saved. An option that has already been applied is
+        ignored, so that the user can select another scope afterwards.
         """
         from mcphost.config.typed_servers import find_pasted_scope
 
@@ -242,11 +241,12 @@ class ServerForm(FormScreen[str]):
         return True
 
     def _fill_in_folder(self, text: str, name: str) -> bool:
-        """Use the current folder as the working directory if a path in the server's command exists there.
+        """Fill in the current folder as the working directory if the server's command needs this.
 
-        Do nothing if the path also exists in the folder in which the server runs by default. Fill in the working
-        directory only once, so that the user can clear the input. Return True, and show a message, if the working
-        directory was filled in. Raises McpHostError if *text*, the configuration text, does not describe a server.
+        This is the case if the command contains a path that exists in the current folder, but not in the folder in
+        which the server would run by default. Return whether the folder was filled in; if so, show a message. The
+        folder is filled in only once, so that the user can clear the input. Raises McpHostError if *text*, the
+        configuration text, does not describe a server.
         """
         from mcphost.config.relative_paths import find_misplaced_path
         from mcphost.config.typed_servers import parse_server_text

@@ -66,7 +66,7 @@ _CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disab
 
 @runtime_checkable
 class NoticeRemover(Protocol):
-    """Interface of the app for removing obsolete notifications."""
+    """Part of the app's interface that screens use to remove obsolete notifications."""
 
     def dismiss_notices(self, messages: set[str]) -> None:
         """Remove the visible notifications with these texts."""
@@ -493,8 +493,8 @@ class ServersScreen(TypeAheadListScreen):
     def action_remove(self) -> None:
         """Remove the selected server from its configuration file, but keep its stored data.
 
-        The first press of this key, or of the key of `action_remove_with_data`, only explains the two ways to remove
-        the server. The second press removes it.
+        Two key presses are required. The first one, of this key or of the key of `action_remove_with_data`, only
+        explains the two ways to remove the server. The second one removes it in the way that belongs to the key.
         """
         self._confirm_removal(forgets=False)
 
@@ -502,8 +502,7 @@ class ServersScreen(TypeAheadListScreen):
         """Remove the selected server and its stored data.
 
         The data consists of the server's secrets, the values of its inputs, its unpacked bundle, and the accounts that
-        only this server can use. Two key presses are required, as for `action_remove`; only the second determines
-        whether the data is removed.
+        only this server can use. Two key presses are required; see `action_remove`.
         """
         self._confirm_removal(forgets=True)
 

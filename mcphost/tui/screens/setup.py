@@ -97,9 +97,9 @@ class SetupChoice(Struct, frozen=True):
 class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips the setup.
 
-    *is_invited* is false if mcphost opened the screen automatically. The user may then be typing a message: typing
-    closes the screen and continues in the composer, unless the text may be an API key, which goes to the key input.
-    Models and servers can be selected only after a click, or after Tab, Enter, an arrow key or Ctrl+A.
+    If mcphost opened the screen automatically (*is_invited* is false), the user may be typing a message. In this case,
+    models and servers can be selected only after a click, or after Tab, Enter, an arrow key or Ctrl+A. Until then,
+    typing closes the screen and continues in the composer; only text that may be an API key goes to the key input.
     """
 
     AUTO_FOCUS = ""
@@ -146,10 +146,10 @@ class SetupScreen(FormScreen[SetupChoice]):
         return _("Set up mcphost")
 
     def body(self) -> ComposeResult:
-        """Yield the lists of models and servers.
+        """Yield the lists of models and servers, and a note about configuration files in the current folder.
 
-        If there are no models, an input for an API key takes the place of their list. If the user has already entered a
-        key, the input is shown below the list of models.
+        If no models were found, or the user has already entered an API key, the list of models is followed by an input
+        for the key.
         """
         about = _ABOUT if self._models or self._servers else _NOTHING
         yield Static(_(_KEY_GIVEN if self._given_key else about), id="about", markup=False)
@@ -204,10 +204,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#key-label", Static).update(_("{label}; {place}").format(label=label, place=place))
 
     async def _add_late_models(self) -> None:
-        """Add the models of local model servers that respond late, without moving the cursor or the focus.
-
-        The selected model does not change either.
-        """
+        """Add the models of local model servers that respond late, without changing the selection or the focus."""
         from mcphost.llm.model_finder import MAX_PROPOSED_MODELS
 
         found = (await self._setup.find_late_models(self._models))[:MAX_PROPOSED_MODELS]
@@ -250,10 +247,10 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._redraw(lines, lines.highlighted)
 
     def _count_wrapped_rows(self) -> int:
-        """Return how many additional rows are needed because long texts wrap on a narrow screen.
+        """Return how many rows the screen's texts need beyond those that the layout reserves for them.
 
-        The first row of each text is not counted, because the layout reserves it. No row is reserved for the note that
-        names configuration files in the current folder, so all of its rows are counted.
+        The layout reserves one row for each text, but longer texts wrap on a narrow screen. It reserves no row for the
+        note that names configuration files in the current folder.
         """
         texts = (_(_ABOUT), self.key_hints(), self._server_heading())
         rows = sum(Content(text).get_height({}, self._text_width()) - 1 for text in texts)
@@ -287,9 +284,9 @@ class SetupScreen(FormScreen[SetupChoice]):
             self.on_resize()
 
     def on_paste(self, event: events.Paste) -> None:
-        """If selection is not enabled yet, insert pasted text into the API key input, if the screen has one.
+        """Insert pasted text into the API key input, if there is one and selection is not enabled yet.
 
-        In this state, a pasted URL closes the screen and goes to the composer instead.
+        A pasted URL closes the screen and goes to the composer instead. Once selection is enabled, do nothing.
         """
         if not self._is_entered and find_address(event.text):
             event.stop()
@@ -345,11 +342,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._show_target(event.option_index)
 
     async def on_key(self, event: events.Key) -> None:
-        """Handle a key, depending on whether models and servers can be selected yet.
-
-        If they can be selected, `_handle_entered_key` handles the key. If not, Tab or an arrow key enables selection,
-        and `_handle_typed` handles typed text.
-        """
+        """Handle typed text, and keys that enable selection; once it is enabled, call `_handle_entered_key` instead."""
         if self._is_entered:
             self._handle_entered_key(event)
         elif event.key in FOCUS_KEYS or keys_in_use(self).action_of(event.key) == "answer":
@@ -425,7 +418,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _show_target(self, index: int) -> None:
         """Show the notes and the target (command line or URL) of the server at *index*.
 
-        The server is recorded as read once its complete target has been drawn.
+        Once the complete target has been drawn, the server counts as seen by the user.
         """
         content, is_whole = self._details(self._servers[index])
         self.query_one(TargetDetails).show(content, index if is_whole else None)
@@ -450,11 +443,12 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._redraw(servers, servers.highlighted)
 
     def action_start(self) -> None:
-        """Close the screen with the user's choices, after storing a pasted API key.
+        """Close the screen with the user's choices, after storing an entered API key.
 
-        If mcphost opened the screen automatically, the first call only focuses the Start button. Because Enter may be
-        held down, a call is then ignored if it follows the previous call within GUARD_SECONDS. If the Skip button has
-        the focus, the result is None. If the list of models has the focus, choose the entry under the cursor first.
+        In the list of models, the entry under the cursor is chosen first. On the Skip button, the result is None.
+
+        Before selection is enabled, submit the typed text; if there is none, only enable selection and focus the Start
+        button. Because Enter may be held down, a call that follows such a call within GUARD_SECONDS is ignored.
         """
         now = input_guard.clock()
         if self._typed and not self._is_entered:
@@ -486,7 +480,8 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _submit_typed(self, *, is_pasted: bool) -> None:
         """Store the typed API key and close the screen; pass text that is not an API key to the composer.
 
-        If *is_pasted* is true, Enter was part of the pasted text, and the user must press Enter to store the key.
+        If *is_pasted* is true, the Enter key was probably a line break in pasted text. The key is then only shown in
+        its input, and the user must press Enter again to store it.
         """
         is_key = not find_address(self._typed) and (has_api_key_prefix(self._typed) or is_long_word(self._typed))
         if not self.query("#key") or not is_key:
@@ -497,7 +492,10 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._start_with_entered_key()
 
     def _start_with_entered_key(self) -> None:
-        """End the setup with the entered API key or, without one, the selected model; pass a URL to the composer."""
+        """End the setup with the text in the key input: store an API key, or pass a URL to the composer.
+
+        If the input is empty, end the setup with the selected model.
+        """
         key = next((line.value.strip() for line in self.query("#key").results(Input)), "")
         if find_address(key):
             self.dismiss(SetupChoice(typed=key))  # the chat offers to use a model at this address

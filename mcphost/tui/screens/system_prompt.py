@@ -42,9 +42,9 @@ class SystemPromptForm(FormScreen[str]):
         self._shown = self._conversation.system_prompt or self._configured
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that a key pressed before the form appeared is not ignored.
+        """Return False: a key is handled even if it was pressed just before the form appeared.
 
-        A key that was not meant for the form does no harm, because each change to the system prompt can be undone.
+        Such a key does no harm, because each change to the system prompt can be undone.
         """
         return False
 

@@ -288,10 +288,10 @@ class TasksScreen(ListScreen):
             self.notify(_("Nothing is waiting for it."), markup=False, timeout=3)
 
     def action_cancel(self) -> None:
-        """Cancel the selected call, close the selected page, or end the selected subscription, on the second key press.
+        """Cancel the selected call, close the selected page, or end the selected subscription.
 
-        For an MCP task from an earlier run, only mcphost's record of it is deleted. The first key press explains the
-        effect.
+        The first key press only explains the effect. If an MCP task from an earlier run is selected, only mcphost's
+        record of the task is deleted; the task continues on its server.
         """
         row = self.current_row()
         if row is None:

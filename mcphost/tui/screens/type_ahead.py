@@ -18,8 +18,8 @@ WORD_SECONDS = 0.4
 class TypeAheadListScreen(ListScreen):
     """List screen on which single letters run commands, and typed words go to the search line.
 
-    A letter runs its command once the user pauses, or presses a key that enters no text. The constants below contain
-    the default letters; the user can assign other keys to the commands.
+    A letter runs its command once the user pauses, or presses a key that enters no text. These constants of the class
+    contain the default letters; the user can assign other keys to the commands.
 
     `KEY_ROWS` contains the keys in the key bar and their actions; `MORE_COMMANDS` maps additional letters to
     actions.
@@ -88,7 +88,7 @@ class TypeAheadListScreen(ListScreen):
         self._typed, self._started_count = "", 0
 
     def _handle_pause(self) -> None:
-        """Run the command, unless the app has received more keys that it has not handled yet."""
+        """Run the command of the typed letter, unless the app has already received further letters."""
         self.app.call_later(self._run_unless_typing, self._typed)  # pyright: ignore[reportUnknownMemberType]
 
     async def _run_unless_typing(self, typed: str) -> None:
@@ -96,10 +96,9 @@ class TypeAheadListScreen(ListScreen):
             await self._run_command()
 
     async def _run_command(self) -> None:
-        """Run the command of each letter that was typed since the last call.
+        """Run the command of each letter that was typed since the last call, usually a single letter.
 
-        There are several letters only if the command must be confirmed: for "xx", the command of x is run twice, and
-        the second run confirms it.
+        There are two letters if the user has already confirmed the command: for "xx", the command of x is run twice.
         """
         letters = self._typed[self._started_count :]
         self._started_count = len(self._typed)

@@ -74,9 +74,9 @@ class DraftSaver:
             self._run(self._host.history.unsent.flush)
 
     def capture(self) -> bool:
-        """Pass the draft, queued messages and attachments to the host if they have changed.
+        """Pass the draft, queued messages and attachments to the host if they have changed; return whether they had.
 
-        The host stores them at the latest when mcphost exits. Return False if nothing has changed since the last call.
+        The host stores them at the latest when mcphost exits.
         """
         if not self._place or not self._screen.is_attached:
             return False
