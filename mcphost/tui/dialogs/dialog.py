@@ -165,8 +165,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        Text typed right after a key that opens or focuses an input therefore goes into that input. While a form field
-        has the focus, only keys that move to another field are handled here; all other keys go to the field.
+        If the action opens or focuses an input, text typed right after the key therefore goes into that input. While a
+        form field has the focus, only keys that move to another field are handled; all other keys go to the field.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -196,15 +196,15 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def last_required_row(self) -> int:
         """Return the row of the body to which the user must have scrolled before approving.
 
-        If a widget has the id `sent`, it shows what the user approves, and its end is this row; the text below it comes
-        from the server and need not be read. Otherwise, this is the end of the body.
+        This is the end of the widget with the id `sent`, which shows what the user approves; the text below this widget
+        comes from the server and need not be read. If there is no such widget, it is the end of the body.
         """
         body = self.query_one("#body")
         sent = next((part for part in body.children if part.id == "sent" and part.virtual_region.height), None)
         return sent.virtual_region.bottom if sent is not None else body.virtual_size.height  # 0 until it is laid out
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While an input is open, disable INPUT_ACTIONS, which open an input; their keys enter text instead."""
+        """Disable the actions that open an input (INPUT_ACTIONS) while one is open, because their keys enter text."""
         if action in self.INPUT_ACTIONS and self._open_inputs:
             return False
         return super().check_action(action, parameters)
@@ -217,9 +217,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def unmet_condition(self, button_id: str) -> str:
         """Return the reason why a button's key does not work yet, or "" if it works.
 
-        The key hints mark such a key as "not yet". By default, this is the `disabled_reason`. A subclass whose
-        `disabled_reason` also reports that an input or another screen is open must override this method, because the
-        key hints ignore both.
+        The key hints mark such a key as "not yet". By default, the result is the `disabled_reason`. A subclass must
+        override this method if it also disables buttons while an input or another screen is open.
         """
         return self.disabled_reason(button_id)
 
@@ -287,7 +286,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield KeyHints(_(self.KEYS))
 
     def _requester_text(self) -> str:
-        """Return the reason for the request and the account, below the title if the frame truncates the title."""
+        """Return the line with the reason for the request and the account.
+
+        If the frame truncates the title, the full title precedes this line.
+        """
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(account_title(self.question.account), 100) if self.SHOW_ACCOUNT else ""
@@ -316,9 +318,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus the button that refuses the request or, after a wrong entry, open the input for another attempt.
+        """Focus the button that refuses the request, and ignore keys until shortly after the first layout.
 
-        Keys are ignored until shortly after the first layout.
+        If the user's previous answer to this question was wrong, open the input in which to correct it instead.
         """
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))

@@ -342,7 +342,10 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._check(arguments, apply=True)
 
     async def action_as_json(self) -> None:
-        """Switch from the form to JSON, even if some values are invalid, or from valid JSON back to the form."""
+        """Switch from the form to JSON or back.
+
+        Switching to JSON works even if some values are invalid; switching back requires valid JSON.
+        """
         arguments = self._read_arguments() if self.is_json else self._form_arguments()
         if arguments is None:
             return

@@ -126,8 +126,8 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     def last_required_row(self) -> int:
         """Return the row of the body to which the user must have scrolled before sending the form.
 
-        This is the end of the body, increased by the height of the form's pages that the user has not seen. While the
-        JSON editor replaces the form, the height of the form is added as well, because the body does not contain it.
+        This is the end of the body plus the height of all pages of the form that the user has not seen. While the JSON
+        editor replaces the form, the body does not contain the form, so the form's height is added as well.
         """
         hidden = self.form.estimated_height if self._is_editing else 0
         return super().last_required_row() + self.form.unread_height + hidden
@@ -224,9 +224,9 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     # -- answers
 
     def action_leave(self) -> None:
-        """Handle Escape: leave the field or the JSON editor or, from the buttons, cancel the form.
+        """Handle Escape: close the JSON editor, leave a field or, on the buttons, cancel the form.
 
-        If this would discard anything that the user entered, only show a warning; a second press then discards it.
+        If this would discard anything that the user entered, the first press only shows a warning.
         """
         if self._is_editing:
             would_lose = self.query_one("#content", TextArea).text != self._opened_json
@@ -320,10 +320,10 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
     # -- as JSON
 
     def action_edit(self) -> None:
-        """Open the form's values as JSON in place of the fields, unless a field has the focus.
+        """Show the form's values as JSON in place of the fields, unless a field has the focus.
 
-        When the JSON is copied back, null makes a field empty, and a missing member resets its field to the default.
-        Secrets entered into masked fields are an exception: they are not shown in the JSON, and the fields keep them.
+        When the JSON is copied back into the form, null makes a field empty, and a field that the JSON does not contain
+        is reset to its default. Only secrets in masked fields are kept, because the JSON does not show them.
         """
         if self._is_editing or self.form.current_row is not None:
             return

@@ -72,7 +72,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return self.first_text(self.edited_details.messages[-1].get("content") if self.edited_details.messages else ())
 
     def answer(self) -> Any:
-        """Return the dialog's answer if the user approves: the request as shown, including edits."""
+        """Return the answer that approves the request as shown, including the user's edits."""
         asked, now = self.details, self.edited_details
         if now == asked and not self.includes_context:
             return ApproveUnchanged()

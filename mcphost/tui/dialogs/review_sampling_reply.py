@@ -43,7 +43,7 @@ class ReviewReplyDialog(SamplingDialog):
         return self.first_text(self.content)
 
     def answer(self) -> Any:
-        """Return the dialog's answer if the user approves: the reply as shown, including edits."""
+        """Return the answer that approves the reply as shown, including the user's edits."""
         return ApproveUnchanged() if self.content == self.details.content else EditedReply(self.content)
 
     def body(self) -> list[Content | Widget]:

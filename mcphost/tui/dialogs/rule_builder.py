@@ -151,11 +151,11 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.show_status()
 
     def _request_comparison(self) -> None:
-        """Request a comparison of the rule with the current call and with earlier calls, and show the result.
+        """Check whether the rule matches the current call, and which earlier calls it matches; show the result.
 
-        The result is ignored if the rule has changed in the meantime. The initial rule must match the current call. If
-        it does not, or if this is uncertain, each of its folder conditions is replaced with a condition for the exact
-        value.
+        The check runs in the background; its result is ignored if the rule has changed in the meantime. If it is not
+        certain that the initial rule matches the current call, each of the rule's conditions on a folder is replaced
+        with a condition on the exact value.
         """
         rule = self.rule
         if rule is None:

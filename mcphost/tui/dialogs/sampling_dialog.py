@@ -69,7 +69,7 @@ class SamplingDialog(QuotingDialog[Any]):
         raise NotImplementedError
 
     def answer(self) -> Any:
-        """Return the dialog's answer if the user approves: the request or reply as shown, including edits."""
+        """Return the answer that approves the request or reply as shown, including the user's edits."""
         raise NotImplementedError
 
     # -- content
@@ -91,7 +91,7 @@ class SamplingDialog(QuotingDialog[Any]):
         return QuotedPart(value, style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Return the quoted parts that show *content*, a content block or a list of content blocks as JSON objects."""
+        """Return the quoted parts that show *content*, which is one content block (a JSON object) or a list of them."""
         return (
             part
             for one in _as_list(content)
@@ -100,15 +100,18 @@ class SamplingDialog(QuotingDialog[Any]):
         )
 
     def first_text(self, content: Any) -> str:
-        """Return the beginning of the first text in *content*, or "" if it contains no text; see `content_parts`."""
+        """Return the beginning of the first text block in *content*, or "" if there is none.
+
+        Like `content_parts`, this method accepts one content block or a list of them.
+        """
         texts = (str(one.get("text", "")) for one in map(as_object, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
         """Build the widget that shows the beginning of *parts*.
 
-        The viewer shows all parts, unless they are too long to be approved. Every row except headings starts with a
-        bar, so that text from a server or model cannot imitate a heading.
+        The viewer shows the rest. If *parts* are too long to be approved, the viewer does not show all of them either.
+        Every row except headings starts with a bar, so that text from a server or model cannot imitate a heading.
         """
         self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
         shown: list[QuotedPart] = []

@@ -61,7 +61,10 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         return not self.details.sealed_file
 
     def key_hints(self) -> str:
-        """Return the key hints, without the key for the encrypted file if a server's configuration has the secrets."""
+        """Return the key hints for the available choices.
+
+        Secrets from a server's configuration cannot be stored in the encrypted file, so the hints then omit its key.
+        """
         return self.ENTRY_KEYS if self._is_for_entry else self.KEYS
 
     def on_mount(self) -> None:

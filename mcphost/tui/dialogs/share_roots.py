@@ -202,7 +202,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         return self._server_rows().plain.rstrip().split("\n")
 
     def _requester_text(self) -> str:
-        """Return "", because the list of servers already shows the reason and account of each server."""
+        """Return "", because the list of servers already shows the reason for each server's request and the account."""
         return ""
 
     def _server_rows(self) -> Content:

@@ -209,7 +209,7 @@ class SignInDialog(Dialog[SignInVerdict]):
     def show_sign_in_progress(self, event: SignInProgress) -> None:
         """Show how often, and when, mcphost last checked whether the user has completed the sign-in.
 
-        Events are ignored if they are from another sign-in or another step, or if the dialog shows no device code.
+        An event is ignored if it concerns another server or another step, or if the dialog shows no device code.
         """
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()

@@ -54,9 +54,9 @@ _MAX_COMPARED_LENGTH = 200
 
 
 class CallReview:
-    """The user's edits and reading progress for one tool call.
+    """The user's edits of a tool call's arguments, and how far the user has read the arguments.
 
-    Both are kept while the user looks at the list of waiting calls instead of the dialog for this call.
+    Both are kept when the user returns from the call's dialog to the list of waiting calls.
 
     - `is_end_shown` is set once the user has scrolled the dialog to the end.
     - `is_fully_shown` is set once the user has read the arguments to the end in the full-screen viewer, which is
@@ -128,7 +128,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self._file_diff: TextDiff | None = None
 
     def restore_review(self, review: Any) -> CallReview:
-        """Continue an earlier review of this call, including its edits; return the object that stores the review."""
+        """Continue *review*, the earlier review of this call, if there was one; return the review in use."""
         if isinstance(review, CallReview):
             self.review, self.is_read = review, review.is_end_shown
         return self.review
@@ -486,9 +486,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     def _await_edits(self, arguments: dict[str, Any] | None) -> None:
-        """Ignore all keys until `apply_edits` has run; *arguments* are not used here.
+        """Ignore all keys until `apply_edits` has shown the edited arguments; *arguments* is not used.
 
-        A key that was handled earlier could approve the arguments as they were before the edit.
+        Otherwise, a key pressed before that could approve the arguments as they were before the edit.
         """
         del arguments
         self.guard.hide()

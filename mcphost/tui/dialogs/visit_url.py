@@ -42,9 +42,9 @@ def highlight_host(url: str, style: str = "$text") -> Content:
 
 
 def highlight_question_host(question: VisitUrl) -> Content:
-    """Return the full URL that a server asks the user to open, with its host in bold.
+    """Return the full URL that a server asks the user to open, with the whole host in bold.
 
-    The whole host is in bold, because finding the registrable domain would require a public suffix list.
+    The registrable domain is not highlighted separately, because finding it would require a public suffix list.
     """
     before, host, after = _split_at_host(question)
     return Content.assemble((clean(before), "$muted"), (clean(host), "bold $accent"), (clean(after), "$muted"))
@@ -90,7 +90,7 @@ class VisitUrlDialog(QuotingDialog[UrlVerdict]):
             self.key_line = _MANUAL_KEYS
 
     def on_mount(self) -> None:
-        """If no browser could be opened, label the approving button "I opened it", as the user must open the URL."""
+        """Label the approving button "I opened it" if no browser could be opened and the user must open the URL."""
         super().on_mount()
         if self.details.is_browser_missing:
             self.query_one("#visit", Button).label = _("I opened it")

@@ -182,17 +182,20 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next unread call after the one that was opened or denied, or "" if there is none.
+        """The `key` of the call on which to place the cursor when the list is opened again, or "" if there is none.
 
-        The search wraps around at the end of the list. When the list is opened again, its cursor is placed on this
-        call.
+        This is the next unread call after the one that the user opened or denied; the search wraps around at the end of
+        the list.
         """
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")
 
     def show_calls(self, entries: Sequence[WaitingCall]) -> None:
-        """Replace the calls in the list; new calls are appended, and the cursor stays on the same call."""
+        """Update the list to contain only the calls in *entries*; new calls go to its end.
+
+        The cursor stays on the same call, or in the same row if this call was removed.
+        """
         if not self.is_attached:
             self._entries = list(entries)
             return
