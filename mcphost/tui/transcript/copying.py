@@ -22,7 +22,8 @@ class PartCopier:
     ) -> None:
         """Create a copier that posts its messages to *widget*; *get_blocks* returns the transcript's blocks.
 
-        *complete* adds the blocks that are still missing if the end of a response is being added in small steps.
+        *complete* is called before a part is copied; it immediately adds all text that is still being added to the
+        transcript in steps.
         """
         self._widget = widget
         self._get_blocks, self._complete = get_blocks, complete

@@ -292,8 +292,8 @@ def find_current_row(strips: Sequence[Strip]) -> int:
 class BlockRenderer:
     """Renderer of blocks as styled rows (strips) of *width* columns, with the selected text highlighted.
 
-    *resolve_style* looks up a style by name. *current_style* is the style for content without a style of its own: in
-    the current block, on which keys act, it marks the block; in all other blocks, it is empty.
+    *resolve_style* looks up a style by name. *current_style* is the style for content that has no style of its own; it
+    is empty except for the current block, which it marks as the block on which keys act.
     """
 
     def __init__(

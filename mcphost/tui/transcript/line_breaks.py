@@ -25,10 +25,10 @@ _divide_line = content.divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def divide_line(text: str, width: int, fold: bool = True) -> list[int]:
-    """Return the indices at which to break a line; replaces Textual's function of the same name.
+    """Return the indices at which to break a line; `use_own_breaks` puts this in place of Textual's `divide_line`.
 
-    Textual's function is still called for text without wide characters, and if *fold* is false, which means that words
-    are not broken. For the replacement, see `use_own_breaks`.
+    Text without wide characters is passed on to Textual's function. So is all text if *fold* is false, which means that
+    words are not broken.
     """
     if fold and not text.isascii() and needs_own_breaks(text, width):
         return break_line(text, width)

@@ -50,11 +50,10 @@ class SummarizingNotice:
 
 
 def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
-    """Return a notice that a summary replaces earlier messages of the conversation in requests to the model.
+    """Return a notice that a summary replaces the first *messages* messages in requests to the model.
 
-    *messages* is the number of messages that are replaced.
     If *messages* is 0, the notice states that the summary is no longer used. *sentences* is the number of sentences in
-    the summary. *unknown* is the number of sentences for which it is unknown which messages they summarize.
+    the summary, and *unknown* the number of those for which it is not known which messages they summarize.
     """
     if not messages:
         return NoticeBlock("info", _("The model gets the messages themselves again."))

@@ -65,11 +65,11 @@ def pause_garbage_collection() -> Generator[None]:
 
 
 class EarlierMessages:
-    """Builder that creates the blocks for earlier messages in short steps.
+    """Builder that adds the blocks for a conversation's earlier messages to the transcript in short steps.
 
     The messages before index *end* are divided into parts, and the newest part is built first. *build* returns the
-    blocks for one part. It may leave the end of a long text in the TextSplitter that it receives. EarlierMessages then
-    splits this text in further steps before showing the part.
+    blocks for one part. It may leave the end of a long text unsplit in the TextSplitter that is passed to it; this text
+    is then split in further steps before the part is shown.
     """
 
     def __init__(

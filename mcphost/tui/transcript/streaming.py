@@ -190,7 +190,7 @@ class UnfinishedStreams:
         self._is_scheduled = False
 
     def add(self, stream: StreamingText) -> None:
-        """Add a stream that has ended; blocks added to the transcript later stay below the stream's text."""
+        """Add an ended stream; its remaining text appears above blocks that are added to the transcript later."""
         self._streams.append(stream)
         self._schedule_step()
 

@@ -366,10 +366,10 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card of the tool call to continue in the background when the user asks for this.
+    """Return the card of the tool call to move to the background, or None if it is unclear which call is meant.
 
-    This is the card at *index* if its call can continue in the background. Otherwise, it is the only card among the
-    newest blocks whose call can do so, or None if there is no such card or more than one.
+    This is the card at *index* if its call can continue in the background. Otherwise, it is the only one of the newest
+    blocks whose call can do so.
     """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:

@@ -70,7 +70,7 @@ class Transcript(BlockScrollView, can_focus=True):
             (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
 
     def _send_to_background(self, index: int) -> None:
-        """Request that the call at *index*, or else the only running call, continue in the background."""
+        """Post a request to move the call at *index* to the background or, if there is none, the only running call."""
         if (card := find_background_candidate(self.blocks, index)) is not None:
             self.post_message(BackgroundRequested(card.call))
         else:
@@ -79,7 +79,7 @@ class Transcript(BlockScrollView, can_focus=True):
     # -- keys
 
     def action_background(self) -> None:
-        """Request that the current block's tool call continue in the background, so that the turn can go on."""
+        """Post a request to move the current block's tool call to the background, so that the turn can go on."""
         self._send_to_background(self.current_index)
 
     def _activate(self, index: int) -> None:
@@ -152,7 +152,7 @@ class Transcript(BlockScrollView, can_focus=True):
             self.post_message(EditRequested(max(0, sum(at <= current for at in places) - 1)))
 
     def action_jump(self, to_end: bool) -> None:
-        """Scroll to the beginning or, if *to_end* is true, to the end, and stay there as text is added."""
+        """Scroll to the beginning; if *to_end* is true, scroll to the end instead, and follow it as text is added."""
         self.is_following = to_end
         if not to_end:
             self.finish_loading()

@@ -74,7 +74,7 @@ class AttachmentList(RowList[AttachmentRow]):
 
     @property
     def resting_row(self) -> int:
-        """The index of the newest attachment, which is visible while the list does not have the focus."""
+        """The index of the row to keep visible while the list does not have the focus: the newest attachment."""
         return len(self.rows) - 1
 
     def hint(self) -> str:

@@ -110,10 +110,10 @@ def _abbreviates(needle: str, title: str) -> bool:
 
 
 def _rank(offer: CompletionItem, needle: str) -> tuple[bool, bool, bool]:
-    """Return a sort key for an item, according to how well it matches the typed text *needle*.
+    """Return a sort key for an item, so that items which match the typed text *needle* better come first.
 
-    The order is: a command's value that was typed completely, titles that begin with the typed text, items that
-    contain the typed text, and titles that contain only its letters.
+    The order is: a command's value that equals the typed text, items whose titles begin with the text, items that
+    contain the text, and items whose titles it abbreviates.
     """
     title = offer.title[:_MAX_COMPARED].lower().lstrip("/")
     is_contained = needle in title or needle in offer.value[:_MAX_COMPARED].lower()
@@ -222,9 +222,9 @@ class CompletionPopup:
         self._applies_next = False
 
     def search_again(self, _event: object) -> None:
-        """Search again for a word that nothing matched, because a server now offers more.
+        """Search again if nothing has matched the word at the cursor so far, because a server now offers more.
 
-        If items are shown, they stay in their rows.
+        If items are already shown, do nothing, so that none of them moves to another row.
         """
         word = self._word
         if word is None or self._items or self._completion_word() != word:
@@ -357,10 +357,10 @@ class CompletionPopup:
         return True
 
     def _is_completed(self, offer: CompletionItem) -> bool:
-        """Return whether the user has already typed all of *offer*.
+        """Return whether the word at the cursor already contains all the text that *offer* would insert.
 
-        For a value such as a model name, the part after its last "/" is enough, unless another value ends with the same
-        part. Only items of the kinds "text" and "value" can be complete.
+        Only items of the kinds "text" and "value" can be complete. For a value such as a model name, the part after its
+        last "/" is enough, unless another value ends with the same part.
         """
         word = self._completion_word() or ""
         typed = word.partition(" ")[2].strip()
@@ -407,9 +407,10 @@ class CompletionPopup:
             self._composer.post_message(FileAttachRequested(offer.value, restore))
 
     def restore(self, mention: str, start: tuple[int, int], before: str) -> None:
-        """Insert *mention* at *start* again, because its file could not be attached.
+        """Insert *mention*, a word that begins with "@", at *start* again, because its file could not be attached.
 
-        *before* is the text that preceded the mention in its line; do nothing if the line no longer begins with it.
+        *before* is the text that preceded the mention in its line. If the line no longer begins with this text, do
+        nothing.
         """
         text_area = self._text_area()
         line = text_area.document.get_line(start[0]) if start[0] < text_area.document.line_count else None

@@ -151,7 +151,11 @@ class ComposerInput(OrderedTextArea, inherit_component_classes=False):
                 self.post_message(PathsPasted(paths, partial(self.composer.offer_paths, start, result.end_location)))
 
     def edit(self, edit: "Edit") -> "EditResult":
-        """Apply an edit to the text; if the text is then empty, new text counts as typed by the user again."""
+        """Apply an edit to the text.
+
+        If this removes all text, text that the user enters afterwards counts as typed, even if the removed text did
+        not.
+        """
         self.composer.pastes.extend_edit(edit, self.document.lines)
         result = super().edit(edit)
         self.composer.popup.is_change_pending = True
@@ -378,9 +382,9 @@ class Composer(FlexColumn):
     def is_too_soon(self, key: str, ago: float) -> bool:
         """Record *key*, pressed *ago* seconds ago, and return whether to ignore it.
 
-        Only Enter is ignored: if it was pressed right after text was inserted, or has been held down since then. Any
-        other key that belongs to a paste marks the text as inserted. This is repeated for each key, because a key of
-        the paste may clear the text, and new text would then count as typed.
+        Only Enter is ignored: if it was pressed right after text was inserted, or has been held down since then. Each
+        other key that arrives as part of a paste marks the text as inserted. A single mark is not enough, because a key
+        of the paste may clear the text, and the text after it would then count as typed.
         """
         guard = self._paste_guard
         if guard is None:

@@ -146,10 +146,9 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the number of characters that a line of *text* may have without being wrapped at *width* cells.
+    """Return how many characters a line of *text* may have so that it certainly fits into *width* cells.
 
-    A shorter line never needs a second row. *is_cleaned* is true if *text* is sanitized; otherwise, sanitizing it row
-    by row may make the rows longer.
+    *is_cleaned* is true if *text* is sanitized. If it is not, each row is sanitized later, which may make it longer.
     """
     if not text.isascii():
         return width // _WIDEST_MARK
@@ -208,9 +207,9 @@ def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return the number of characters of an unsanitized line that fit in a row of *width* cells in any case.
+    """Return how many characters of an unsanitized line certainly fit into a row of *width* cells.
 
-    They fit even after the row has been sanitized.
+    They fit even if sanitizing the row replaces some of them with longer text.
     """
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
@@ -508,8 +507,8 @@ def prepare_text(text: str) -> tuple[str, bool]:
     """Sanitize *text* unless it is too long; return the text and whether it was sanitized.
 
     Text that is too long, or in which too many characters must be replaced, is returned unchanged, and the caller must
-    sanitize it row by row. Such rows may be wrapped too early, because only their maximum width is known in advance:
-    the replacement of a character can depend on its neighbors.
+    sanitize it row by row. The rows of such text may be shorter than necessary: the replacement of a character can
+    depend on its neighbors, so only the maximum width of a row is known when the text is wrapped.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)

@@ -106,8 +106,8 @@ def _find_secrets(text: str) -> Iterator[tuple[int, int]]:
 def _is_key(line: str, lead: str, name: str) -> bool:
     """Return whether *line* is a key or token without a name, or the beginning of one.
 
-    *lead* is the text before the value. *name* is the text before the separator "=" or ":", or "" if the line has none.
-    *name* may be a part of the key, because base64 ends with "=", and some tokens contain ":".
+    *lead* is the text before the value, and *name* the text before the separator "=" or ":", or "" if there is no
+    separator. Because base64 may end with "=", and some tokens contain ":", *name* may itself be a part of the key.
     """
     if any(start < len(lead) for start, _end in find_key_spans(line)):
         return True

@@ -66,8 +66,8 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
     """Return a hint about what Enter does with text that was not typed, or "" if no hint is needed.
 
     *lines* is the number of lines in the composer; *draft* may contain only the beginning of the text. *is_unsure* is
-    true if the text may have been typed, and counts as inserted only because its keys arrived as fast as those of a
-    paste.
+    true if the text counts as inserted only because its keys arrived as fast as a paste, so that the user may have
+    typed it.
     """
     if draft.origin == "typed":
         return ""

@@ -50,7 +50,7 @@ class RowList(Widget, Generic[R], can_focus=True):
 
     @property
     def resting_row(self) -> int:
-        """The index of the row that is visible while the list does not have the focus; by default, the oldest."""
+        """The index of the row to keep visible while the list does not have the focus: by default, the oldest."""
         return 0
 
     def hint(self) -> str:
@@ -63,7 +63,7 @@ class RowList(Widget, Generic[R], can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The index of the first visible row; while the list has the focus, the row at the cursor is visible."""
+        """The index of the first visible row, chosen so that the row at the cursor or the `resting_row` is visible."""
         at = self.index if self.has_focus else self.resting_row
         return max(0, min(at - self._max_shown // 2, len(self.rows) - self._max_shown))
 

@@ -57,7 +57,8 @@ _EXTRA_ROWS = 10
 class ServerRow(NamedTuple):
     """The values that the sidebar shows for one server.
 
-    `tools`, `resources` and `prompts` are counts.
+    `tools`, `resources` and `prompts` are counts. `validity` is "soon" if the sign-in ends soon, and "ended" if it has
+    ended.
     """
 
     name: str

@@ -104,7 +104,7 @@ class TopBar(LaidOutOnce, Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def watch_status(self) -> None:
-        """Redraw the screens between the chat and the top screen, because they still show the old bar."""
+        """Redraw all screens between the chat and the top screen, which would otherwise still show the old bar."""
         for screen in self.app.screen_stack[1:-1]:  # pyright: ignore[reportUnknownMemberType]
             screen.refresh()
 
@@ -225,9 +225,10 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 def _save_row(rows: list[list[tuple[str, str, str]]], width: int) -> list[list[tuple[str, str, str]]]:
-    """Reduce two rows of keys to one by omitting keys that every list screen has and that the help screen explains.
+    """Reduce two rows of keys to one by omitting keys that every list screen has; the help screen explains them.
 
-    As few keys as possible are omitted. If the others do not fit into one row, *rows* is returned unchanged.
+    One of these keys is omitted if this is enough, otherwise all of them. If the other keys still do not fit into one
+    row, *rows* is returned unchanged.
     """
     keys = [key for row in rows for key in row]
     for omitted in (*((action,) for action in _COMMON_ACTIONS), _COMMON_ACTIONS) if len(rows) == 2 else ():

@@ -20,10 +20,10 @@ from mcphost.tui.widgets.styled_on_mount import StyledOnMount
 
 
 async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
-    """Run the widget's binding for a key immediately, when the key reaches the widget.
+    """Run the widget's binding for a key as soon as the key reaches the widget.
 
-    Textual inserts a letter as soon as the letter reaches the widget, but runs a binding such as Backspace only after
-    the key has bubbled up to the app. In a busy app, Backspace would otherwise delete letters that were typed after it.
+    Textual itself inserts letters at this time, but runs bindings such as Backspace only after the key has bubbled up
+    to the app. In a busy app, Backspace would therefore delete letters that were typed after it.
     """
     for binding in () if event.is_printable else widget._bindings.key_to_bindings.get(event.key, ()):  # pyright: ignore[reportPrivateUsage]
         if not binding.priority and await widget.app.run_action(binding.action, widget):  # pyright: ignore[reportUnknownMemberType]
@@ -65,7 +65,7 @@ class OrderedInput(StyledOnMount, Input, inherit_component_classes=False):
         self.cursor_blink = not is_reader(self)
 
     def process_key(self, key: str) -> bool:
-        """Handle a key that this input itself uses, such as Tab or Enter; return False for any other key."""
+        """Handle a key that the input uses, such as Tab; return whether it was handled. By default, use no key."""
         del key
         return False
 

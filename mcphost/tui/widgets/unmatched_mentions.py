@@ -73,12 +73,12 @@ class Mentions:
     ) -> str:
         """Return a hint about a word in *lines* that the user may expect to attach a file, or "" if there is none.
 
-        This is the first word that begins with "@" and either names a file or matches nothing. The hint says whether
-        sending the message attaches the file; it does so only if *is_typed* is true, which means that the user typed
-        all of the text. *current* is the word at the cursor, which is ignored because the user may still complete it.
+        This is the first word that begins with "@" and either names a file or matches nothing. The word at the cursor,
+        *current*, is ignored, because the user may still complete it. For a file, the hint states whether sending the
+        message attaches it. *is_typed* is true if the user typed all of the text; otherwise, no file is attached.
 
-        *attached* are the names of the files that are already attached. If there are any, a word such as ":10-20" gets
-        a hint as well, because it is probably meant as the range of lines to attach from one of these files.
+        *attached* are the names of the files that are already attached. If there are any, a hint about a word such as
+        ":10-20" takes precedence: the user probably expects it to select lines of one of these files.
         """
         for line in lines[:_MAX_LINES] if attached else ():
             for word in line[:_MAX_LINE_LENGTH].split():
@@ -95,10 +95,10 @@ class Mentions:
         return ""
 
     def describe_sent(self, words: Iterable[str], files: Container[str]) -> str:
-        """Return a hint about the first word in a sent message that attached nothing, such as "@notes.txt".
+        """Return a hint about the first of *words* that looks like a file, such as "@notes.txt", or "" if none does.
 
-        *words* are the words of the message that begin with "@", and *files* those that name a file. A word such as
-        "@ada" is not considered, because it probably names a person. Return "" if there is no word to report.
+        *words* are the words of a sent message that begin with "@" but attached nothing. *files* contains those words
+        of the message that name an existing file. A word such as "@ada" gets no hint; it probably names a person.
         """
         for word in words:
             kind = "file" if word in files else self._found.get(word, "unsearched")
