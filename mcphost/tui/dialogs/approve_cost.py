@@ -134,7 +134,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
     def unmet_condition(self, button_id: str) -> str:
         """Return the reason why a button's key does not work yet, or "" if it works.
 
-        A number key that chooses a cheaper alternative works as soon as the key of the "Send once" button does.
+        The number keys that choose a cheaper alternative work under the same condition as the "Send once" button.
         """
         return super().unmet_condition("once" if button_id.startswith("choose(") else button_id)
 
@@ -219,11 +219,10 @@ def _describe_cost(asked: ApproveCost) -> list[tuple[str, str]]:
 
 
 def _describe_use(use: BudgetUse, cost: float | None) -> Content:
-    """Describe a limit of the budget.
+    """Describe a limit of the budget and how much of it is spent; *use* contains both amounts.
 
-    The text states whether the limit is already exceeded, or whether the request would or could exceed it. *use*
-    contains the limit and the amount spent so far. *cost* is the highest possible cost of the request in US
-    dollars, or None if it is unknown.
+    If the user is asked about this limit, the text also states whether it is already exceeded, or whether the request
+    would or could exceed it. *cost* is the highest possible cost of the request in US dollars, or None if unknown.
     """
     limit, spent = f"{format_dollars(use.limit)} ({_(BUDGET_LABELS[use.name])})", format_dollars(use.spent)
     if use.name == "ask_above":

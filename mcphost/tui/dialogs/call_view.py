@@ -273,7 +273,7 @@ def _looks_like_json(text: str) -> bool:
 def _kind_suffix(value: Any) -> str:
     """Return " (text)" for a multiline string that looks like JSON, otherwise "".
 
-    The string gets this label instead of quotes, because quoting would put all its lines on one line.
+    The label distinguishes the string from real JSON. Quotes would do the same, but put all its lines on one line.
     """
     return _(" (text)") if _is_multiline(value) and _looks_like_json(value) else ""
 

@@ -122,8 +122,8 @@ class CopyMarker:
     def mark(self, value: Content, name: str) -> Content:
         """Highlight the copied text in *value*, the displayed value of the argument *name*.
 
-        Each line of the copied text is searched for separately, because *value* may show its hidden characters and
-        whitespace differently.
+        Each line of the copied text is searched for separately, because hidden characters and whitespace may look
+        different in *value*.
         """
         marks = 0
         # The rest of a truncated value is not shown. A displayed line may be a carriage return shorter.

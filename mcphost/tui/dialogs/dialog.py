@@ -562,7 +562,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- scrolling
 
     def action_page(self, by: int) -> None:
-        """Scroll the body down by *by* pages, or up if *by* is negative; at its end, show the next page of a form."""
+        """Scroll the body by *by* pages, or up if *by* is negative; at its end, turn to the form's next page."""
         body = self.query_one("#body")
         is_at_end = body.scroll_y >= body.max_scroll_y if by > 0 else body.scroll_y <= 0
         if is_at_end and any(form.turn_page(by) for form in self.query_one("#body").query_children(Form)):

@@ -536,7 +536,7 @@ class CallToolDialog(EditArgumentsDialog):
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
         """Move the focus from the form to a button.
 
-        Keys that would call the tool are ignored at first, because the user may still be holding down Enter.
+        Keys that would call the tool are ignored for a moment, because the user may still be holding down Enter.
         """
         self._moved_at = input_guard.clock()
         super().on_form_focus_exited(event)

@@ -282,7 +282,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
     """Check whether the rule in *request* matches the tool call in *request*, and which earlier calls it matches.
 
-    The results are passed to `request.on_compared`. If the earlier calls cannot be read, their result is None.
+    Both results are passed to `request.on_compared`; the second one is None if the earlier calls cannot be read.
     """
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)

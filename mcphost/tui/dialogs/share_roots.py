@@ -180,8 +180,8 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: the folders with their warnings, and what sharing them means.
 
-        A list of servers that is too long to remain in view comes last, so that it is visible once the user has read
-        everything.
+        If the list of servers is too long to stay in view above the body, it is the last part of the body, so that the
+        user sees it after reading everything else.
         """
         return [*render_folders(self.details), *([] if self._is_list_short else self._server_list())]
 

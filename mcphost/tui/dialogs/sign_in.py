@@ -267,7 +267,7 @@ class SignInDialog(Dialog[SignInVerdict]):
 class EnterClientIdDialog(Dialog[ClientVerdict]):
     """Dialog that asks for the OAuth client ID and client secret.
 
-    The authorization server issues both when the user registers mcphost with this server.
+    The authorization server issues both when the user registers mcphost as a client.
     """
 
     SHOW_ACCOUNT: ClassVar[bool] = False

@@ -431,9 +431,9 @@ class PromptPreview(FormScreen[PromptDecision]):
 
 
 def _added_texts(before: Sequence[Message], after: Sequence[Message]) -> Iterator[str]:
-    """Yield the text of each part that is in *after* but not in *before*.
+    """Yield the text of the parts that were added to the messages *before*, such as linked resources.
 
-    An added part contains, for example, the contents of a linked resource.
+    *after* are the same messages with the added parts.
     """
     for old, new in zip(before, after, strict=True):
         for part in new.parts[len(old.parts) :]:

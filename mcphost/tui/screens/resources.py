@@ -61,7 +61,7 @@ def render_read_result(result: ReadResourceResult) -> str:
 
 
 def describe_saving(server: str, uri: str) -> str:
-    """Return a sentence with the shell command that saves a resource to a file.
+    """Return a sentence with the shell command that saves an image resource to a file.
 
     Return "" if the command is very long or contains characters that cannot be displayed unchanged.
     """

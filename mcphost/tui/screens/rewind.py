@@ -355,7 +355,7 @@ def _is_editing(chat: "ChatScreen") -> bool:
 async def cancel_edit(chat: "ChatScreen") -> None:
     """If an earlier message is being edited, cancel the edit and return to the previous branch.
 
-    The composer's text from before the edit is restored, unless the user has changed the edited message.
+    The composer's text from before the edit is restored, unless the user has changed the composer's text since then.
     """
     pending = chat.pending_edit
     if pending is None or not _is_editing(chat):

@@ -52,7 +52,7 @@ _FULL_HEIGHT = 34
 
 
 def describe_other_files(files: Sequence[str]) -> str:
-    """Return a sentence which states that the server's entries in *files* are not changed."""
+    """Return a sentence which states that other entries with the server's name, in *files*, are not changed."""
     shown = join_list(clean_line(file, _MAX_PATH_LENGTH) for file in files)
     return _("Another entry of this name, in {files}, stays as it is.").format(files=shown)
 

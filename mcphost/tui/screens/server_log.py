@@ -102,7 +102,7 @@ class ServerLogScreen(TextViewerScreen):
 
 
 class SaveLogForm(SaveFileForm):
-    """Form that writes *text*, the lines of a server's log when the form was opened, to a new file."""
+    """Form that saves a server's log to a new file; *text* is the log at the time when the form is opened."""
 
     def __init__(self, server: str, text: str) -> None:
         super().__init__()

@@ -149,9 +149,10 @@ class ServersScreen(TypeAheadListScreen):
         self.set_interval(update_seconds(self, 1.0), self._update_starting_times)
 
     def _update_starting_times(self) -> None:
-        """Update the displayed times: how long servers have been starting, and when unreachable ones are tried again.
+        """Update the times in the list, but not in the details pane.
 
-        The details pane is not reloaded.
+        The list shows for how long servers have been starting, and when mcphost will try to reach unreachable servers
+        again.
         """
         now = {row.value: row for row in self.load()}
         for at, before in enumerate(self.visible_rows):

@@ -400,7 +400,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return fields
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Select the model or provider at *index* of the list *lines*, or tick or untick the server at this index."""
+        """Select the model, tick or untick the server, or store the API key for the provider at *index* of *lines*."""
         if lines.id == "providers":
             lines.highlighted = index
             self._start_with_entered_key()
@@ -562,10 +562,10 @@ def _describe_files(files: "Sequence[tuple[str, str]]") -> str:
 
 
 def _describe_notes(candidate: "ImportCandidate", *, with_names: bool = False) -> str:
-    """Return notes on what an import does besides copying the entry, or "" if it does nothing else.
+    """Return notes about importing a server, or "" if there are none.
 
-    The notes state that secrets are stored separately, and that a disabled server remains disabled. If *with_names*
-    is true, they also contain the names of the secrets.
+    The notes state that secrets are stored separately, and that the server is disabled in the other MCP host. If
+    *with_names* is true, they also contain the names of the secrets.
     """
     secrets = _("secrets stored apart") if candidate.secrets else ""
     if candidate.secrets and with_names:

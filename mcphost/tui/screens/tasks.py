@@ -169,9 +169,9 @@ class TasksScreen(ListScreen):
         ]
 
     def _call_row(self, call: RunningCall, column: int) -> ListRow:
-        """Return the row for a tool call; its detail line begins with the result of `draw_progress`.
+        """Return the row for a tool call; its detail line begins with a progress bar if the total is known.
 
-        The progress bar is padded to *column* cells. If *column* is 0, no bar is shown.
+        The bar with its percentage is padded to *column* cells. If *column* is 0, no bar is shown.
         """
         where = _("in the background") if call.is_in_background else ""
         parts = (call.server, format_duration(call.seconds), where, format_progress(call))

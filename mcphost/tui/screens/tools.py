@@ -155,7 +155,7 @@ class ToolsScreen(ListScreen):
         return out
 
     def _describe_sending(self, tool: str) -> str:
-        """Return text that states whether the tool's definition is sent with each request, and why."""
+        """Describe when the tool's definition is sent to the model, for example "always: pinned by you"."""
         return {
             "user": _("always: pinned by you"),
             "setting": _('always: "pinned_tools" in config.toml'),

@@ -96,8 +96,8 @@ class BlockScrollView(ImmediateScrollView):
     def add_all(self, blocks: Sequence[TranscriptBlock], unfinished: Sequence[StreamingText] = ()) -> None:
         """End the current stream, if any, and append blocks, redrawing the view only once.
 
-        *unfinished* are ended streams whose beginning is already in *blocks*. Their remaining text is added in later
-        turns of the event loop.
+        *blocks* may contain only the beginning of long texts. In this case, *unfinished* contains the streams with the
+        rest of these texts, which is added in later turns of the event loop.
         """
         self.close_tail()
         for block in blocks:
@@ -185,8 +185,7 @@ class BlockScrollView(ImmediateScrollView):
     def load(self, blocks: Iterable[TranscriptBlock], unfinished: Sequence[StreamingText] = ()) -> None:
         """Replace all blocks and scroll to the end; only the visible blocks are rendered.
 
-        *unfinished* are ended streams whose beginning is already in *blocks*. Their remaining text is added in later
-        turns of the event loop.
+        *unfinished* contains the rest of texts of which *blocks* contains only the beginning; see `add_all`.
         """
         self.close_tail()
         self._unfinished.clear()

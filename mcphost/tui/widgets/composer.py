@@ -369,7 +369,7 @@ class Composer(FlexColumn):
         self._show_origin()
 
     def mark_restored(self) -> None:
-        """After an undo or redo, mark the text as inserted instead of typed if it may contain inserted text again."""
+        """Mark typed text as inserted if an undo or redo may have restored text that the user did not type."""
         if self._can_restore_insertion and self._origin == "typed" and not self.composer_input.is_blank:
             self._origin = "inserted"
 
@@ -449,7 +449,10 @@ class Composer(FlexColumn):
         return _("Tab unfolds the paste, backspace removes it.") if self._pasted_before_cursor() else ""
 
     def apply_hint(self) -> bool:
-        """Attach the offered files, or unfold the paste before the cursor; return False if neither exists."""
+        """Do what the hint says that Tab does; return False if there is no such hint.
+
+        Attach the files whose paths were pasted before the cursor, or unfold the long paste before the cursor.
+        """
         text_area = self.composer_input
         if self._offer is not None and self._offer[1] == text_area.cursor_location:
             start, end, paths = self._offer

@@ -36,7 +36,7 @@ def group_lines(lines: Sequence[ServerLog]) -> list[tuple[str, list[ServerLog]]]
 def format_line(line: ServerLog) -> str:
     """Return the sanitized text of a line; mcphost's own lines are translated.
 
-    Spaces at the ends are removed: rich pads the lines of a traceback to 80 columns, which would wrap each of them.
+    Trailing spaces are removed: Rich pads the lines of a traceback to 80 columns, so each of them could wrap.
     """
     text = translate_sentence(line.text) if line.source == "client" else line.text
     text = clean(text.rstrip()).replace("\t", " " * TAB_WIDTH)

@@ -327,8 +327,8 @@ class LongText(ImmediateScrollView, can_focus=True):
     def append(self, text: str, headings: Sequence[int] = ()) -> None:
         """Append sanitized *text* and keep the scroll position.
 
-        *headings* are the offsets of headings in *text*; every other row has a bar before it. Use this method only if
-        the view is empty or all of its text was appended.
+        *headings* are the offsets of headings in *text*; every other row has a bar before it. Do not use this method
+        for a view whose text was set with `show`.
         """
         start = len(self._display_text)
         self._has_bars = self._is_cleaned = True
@@ -340,7 +340,7 @@ class LongText(ImmediateScrollView, can_focus=True):
         self._layout_rows()
 
     def clear_text(self) -> None:
-        """Remove all text; keep the scroll position if the text that is appended next is long enough."""
+        """Remove all text; if enough text is appended afterwards, the scroll position remains the same."""
         self.text = self._display_text = ""
         self._headings = frozenset[int]()
         self._wrap_width = 0

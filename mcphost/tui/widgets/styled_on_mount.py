@@ -8,13 +8,13 @@ from textual.events import ScreenResume
 class StyledOnMount:
     """Mixin that applies the style sheet only once a widget is mounted.
 
-    Textual itself also applies the style sheet whenever a constructor sets a CSS class, for example for `compact=True`.
-    This is wasted time, because the style sheet is applied again when the widget is mounted. Put the mixin before the
-    widget in the list of base classes. The mixin is deliberately not a DOMNode, because Textual takes the default CSS
-    from the first base class that is a DOMNode.
+    Textual also applies the style sheet whenever a constructor sets a CSS class, for example for `compact=True`. This
+    is wasted time, because the style sheet is applied again when the widget is mounted. Put the mixin before the widget
+    in the list of base classes. The mixin is deliberately not a DOMNode, because Textual takes the default CSS from the
+    first base class that is a DOMNode.
 
-    Subclasses can omit component classes that they do not need: Textual matches each of them against all style rules
-    whenever the widget is styled.
+    To save more time, a subclass can pass `inherit_component_classes=False` and omit component classes that it does not
+    need: Textual matches each of them against all style rules whenever the widget is styled.
     """
 
     def __init_subclass__(cls, *, inherit_component_classes: bool = True, **options: Any) -> None:

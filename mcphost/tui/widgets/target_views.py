@@ -24,7 +24,7 @@ class TargetOption(Option):
 class TargetList(OptionList):
     """List with one row for each server.
 
-    When the row of a server has been drawn completely, the server's index is added to *seen*.
+    Once the row of a server has been drawn completely, the index of the server is added to the set *seen*.
     """
 
     def __init__(self, *options: TargetOption, seen: set[int], id: str) -> None:  # noqa: A002 - Textual's name
@@ -47,7 +47,7 @@ class TargetList(OptionList):
 class TargetDetails(Static):
     """Details of one server.
 
-    Once the details have been drawn completely, the server's index is added to *seen*.
+    Once the details have been drawn completely, the index of the server is added to the set *seen*.
     """
 
     def __init__(self, *, seen: set[int], id: str) -> None:  # noqa: A002 - Textual's name
