@@ -262,10 +262,10 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
             self.dismiss(Decline())
 
     def action_send(self) -> None:
-        """Send the form if it is valid; in the JSON editor, copy the values into the form instead.
+        """Send the form if it is valid; if the JSON editor is open, only copy its values into the form.
 
-        If the user must still read some of the form, show a hint instead of sending it. If a field that seems to ask
-        for a secret has a value, the first attempt only shows a warning.
+        If the user must still read a part of the form, only show a hint. If a field that seems to ask for a secret has
+        a value, the first attempt only shows a warning.
         """
         if self._is_editing:
             self.call_later(self._apply_json)

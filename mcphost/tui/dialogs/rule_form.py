@@ -344,12 +344,12 @@ def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values
 def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
     """Return the folder to which a rule can restrict this path argument, or "" if no folder is suitable.
 
-    This is the folder that contains the path or, if the path itself is probably a folder, the path. A path without an
-    extension is assumed to be a folder, because this allows less than its parent folder would. The file system is not
-    consulted: it may be slow, and the path may not exist yet.
+    If the path is probably a folder, this is the path itself; otherwise, it is the folder that contains the path. A
+    path without an extension is assumed to be a folder, because a rule for its parent folder would allow more. The file
+    system is not consulted: it may be slow, and the path may not exist yet.
 
-    No folder is suitable if the argument is not a path, if the path contains ".." or begins with "~", "-" or "@", or if
-    the folder would allow too much.
+    No folder is suitable if the argument is not a path, or if a rule for the folder would allow too much. The same is
+    true of a path that contains ".." or begins with "~", "-" or "@".
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):

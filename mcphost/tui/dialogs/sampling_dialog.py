@@ -108,10 +108,10 @@ class SamplingDialog(QuotingDialog[Any]):
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """Build the widget that shows the beginning of *parts*.
+        """Build the widget that shows the beginning of *parts*; the viewer shows all of them.
 
-        The viewer shows the rest. If *parts* are too long to be approved, the viewer does not show all of them either.
-        Every row except headings starts with a bar, so that text from a server or model cannot imitate a heading.
+        If *parts* are too long to be approved, only those within the limit are shown. Every row except headings starts
+        with a bar, so that text from a server or model cannot imitate a heading.
         """
         self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
         shown: list[QuotedPart] = []

@@ -180,8 +180,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     def body(self) -> list[Content | Widget]:
         """Return the dialog's body: the folders with their warnings, and what sharing them means.
 
-        If the list of servers is too long to stay in view above the body, it is the last part of the body, so that the
-        user sees it after reading everything else.
+        The list of servers is shown above the body if it is short, and otherwise at the end of the body.
         """
         return [*render_folders(self.details), *([] if self._is_list_short else self._server_list())]
 

@@ -59,8 +59,8 @@ class CallReview:
     Both are kept when the user returns from the call's dialog to the list of waiting calls.
 
     - `is_end_shown` is set once the user has scrolled the dialog to the end.
-    - `is_fully_shown` is set once the user has read the arguments to the end in the full-screen viewer, which is
-      necessary only if the dialog omits some of their text.
+    - `is_fully_shown` is set once the user has read the arguments to the end in the full-screen viewer. This is
+      required only if the dialog omits some of their text.
     """
 
     def __init__(self, arguments: dict[str, Any]) -> None:

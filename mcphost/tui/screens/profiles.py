@@ -65,9 +65,9 @@ class ProfilesScreen(ListScreen):
     def __init__(self, config: "HostConfig", draft: "Profile", selected: str = "") -> None:
         """Create the screen; *draft* contains the settings in use, which can be saved as a new profile.
 
-        The cursor starts on the profile named *selected*, or on the first profile if *selected* is "". If there is no
-        profile with this name, because the user has just removed it, the cursor starts on "no profile", so that a key
-        still held down does not remove another profile.
+        The cursor starts on the profile named *selected*, or on the first profile if *selected* is "". If the user has
+        just removed the profile with this name, the cursor starts on "no profile": a key that is still held down can
+        then not remove another profile.
         """
         super().__init__()
         self._selected = selected

@@ -336,8 +336,8 @@ class PromptPreview(FormScreen[PromptDecision]):
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button.
 
-        The "Insert and send" button is included only if the last message is from the user, and the button that reads
-        the linked resources only if the messages contain links.
+        The "Insert and send" button requires that the last message is from the user. The button that reads the linked
+        resources requires that the messages contain links.
         """
         last = self.prompt.messages[-1].role
         answer = (("answer", _("Insert and send")),) if last == "user" else ()

@@ -417,7 +417,7 @@ class ResourceTemplateForm(ArgumentsForm[str]):
             await column.wait_whole()
 
     def moves_on_enter(self, field: Input) -> bool:
-        """Return whether another input follows *field*; that input may not be mounted yet."""
+        """Return whether Enter in *field* focuses the next input, which is true for all inputs except the last."""
         return bool(self.variables) and field.id != f"value-{len(self.variables) - 1}"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -65,9 +65,8 @@ def describe_origin(folder: RootFolder) -> str:
 def describe_known_roots(known: KnownRoots) -> str:
     """Describe what a server knows about the shared folders, such as "received 2 folders".
 
-    If the server has received a list of folders, the text also states whether it receives updates without the user
-    being asked, and whether the user has refused a later request. Otherwise, the text states whether the user refused
-    the request or the server has not sent one.
+    If the server has received a list of folders, the text also states whether the user has approved later updates, or
+    has refused a later request. If it has received none, the text is "you refused" or "has not asked".
     """
     if known.roots is None:
         return _("you refused") if known.is_refused else _("has not asked")
@@ -364,7 +363,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
         self.query_one(first).focus()
 
     def show_scope(self) -> None:
-        """Describe how long the change lasts with the selected scope, and where it is stored."""
+        """Show how long the change lasts with the selected scope, and where it is stored."""
         self.query_one("#holds", Static).update(
             describe_root_scope(self.query_one(ScopeChoice).scope, self.roots.project)
         )

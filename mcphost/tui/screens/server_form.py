@@ -241,12 +241,11 @@ class ServerForm(FormScreen[str]):
         return True
 
     def _fill_in_folder(self, text: str, name: str) -> bool:
-        """Fill in the current folder as the working directory if the server's command needs this.
+        """Fill in the current folder as the working directory if the server's command needs it.
 
-        This is the case if the command contains a path that exists in the current folder, but not in the folder in
-        which the server would run by default. Return whether the folder was filled in; if so, show a message. The
-        folder is filled in only once, so that the user can clear the input. Raises McpHostError if *text*, the
-        configuration text, does not describe a server.
+        The command needs it if it contains a path that exists in the current folder, but not in the folder in which the
+        server would run by default. After filling it in, show a message and return True. Later calls return False, so
+        that the user can clear the input. Raises McpHostError if *text* does not describe a server.
         """
         from mcphost.config.relative_paths import find_misplaced_path
         from mcphost.config.typed_servers import parse_server_text

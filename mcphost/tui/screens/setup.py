@@ -431,10 +431,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return Content(f"{notes} · {shown}" if notes else shown), shown == target
 
     def action_tick_all(self) -> None:
-        """Tick all servers except those that are disabled in the MCP host from which they would be imported.
-
-        If all of these are already ticked, untick every server instead.
-        """
+        """Tick all servers that are enabled in the other MCP host; if they are already ticked, untick all servers."""
         self._enter()
         for servers in self.query("#servers").results(OptionList):
             every = {at for at, candidate in enumerate(self._servers) if not candidate.found.is_disabled}

@@ -142,10 +142,7 @@ class TasksScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each running call, open page, subscribed resource and task from an earlier run.
-
-        The rows are in this order.
-        """
+        """Return a row for each running call, open page, subscribed resource and task from an earlier run, in order."""
         calls = self.host.running_calls.list()
         # Bars of the same width, so that the texts after them align.
         column = 0 if is_reader(self) else max((len(draw_progress(call)) for call in calls), default=0)

@@ -198,7 +198,7 @@ class BlockLayout:
             index -= 1
 
     def measure_rows(self, y: int, height: int) -> None:
-        """Measure, by rendering them, the blocks that cover *height* rows, beginning with row *y*."""
+        """Render the blocks that cover *height* rows, beginning with row *y*, to get their exact heights."""
         index = self.find_index(y)
         while index < len(self.blocks) and self.top(index) < y + height:
             self.measure(index)

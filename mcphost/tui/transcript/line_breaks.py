@@ -53,8 +53,8 @@ def needs_own_breaks(text: str, width: int) -> bool:
 def break_line(line: str, width: int) -> list[int]:
     """Return the indices at which to break a line so that no row is wider than *width* cells.
 
-    A row may end after a space, and before or after a two-cell character, unless the next row would start with a
-    character in NO_ROW_START or this row would end with a character in NO_ROW_END.
+    A row may end after a space, and before or after a two-cell character. It must not end with a character in
+    NO_ROW_END, and the next row must not start with a character in NO_ROW_START.
     """
     cells = {character: _measure(character) for character in set(line)}
     breaks: list[int] = []

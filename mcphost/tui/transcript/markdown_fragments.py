@@ -67,8 +67,8 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
     """Split Markdown that is still being streamed into complete parts and the remaining part.
 
     Complete parts no longer change. The remaining part is the last top-level block, which may still grow, or None if
-    there are no blocks yet. If that block is a long code block, list, table or paragraph, its beginning is split off as
-    a complete part, so that the time to render an addition does not grow with the length of the block.
+    there are no blocks yet. The beginning of a long code block, list, table or paragraph becomes a complete part as
+    well. The time to render new text therefore does not depend on the length of the block.
     """
     parts: list[MarkdownFragment] = []
     while (size := fitting_length(source)) < len(source):

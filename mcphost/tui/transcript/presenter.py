@@ -180,11 +180,11 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str], *, is_turn_asked: bool, is_summary_asked: bool) -> None:
         """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* are the ids of the waiting calls. *is_turn_asked* is true if the user is asked anything else about the
-        turn, such as the cost of a request, and *is_summary_asked* is true if the user is asked about a summary.
+        *calls* are the ids of the waiting calls. *is_summary_asked* is true if a question about a summary is open, and
+        *is_turn_asked* if any other question about the turn is open, for example about the cost of a request.
 
-        `phase` becomes "waiting for you" if a call is waiting, if *is_summary_asked* is true, or, during a turn, if
-        *is_turn_asked* is true.
+        While such a call or question is waiting, `phase` is "waiting for you". Questions about the turn count only
+        during a turn.
         """
         waiting = _("waiting for you")
         if calls or is_summary_asked or (is_turn_asked and self.phase):

@@ -144,8 +144,8 @@ class StreamingText:
     def hold_unfinished(self) -> bool:
         """Hold back the text of the unfinished paragraph until the next flush.
 
-        This is the pending text after the last blank line or, in a long text without blank lines, after the last line
-        break. If the pending text contains neither, hold back nothing and return False.
+        This is the pending text after the last blank line. In a long text without blank lines, it is the text after the
+        last line break. Return False if nothing was held back.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2

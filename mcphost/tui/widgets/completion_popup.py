@@ -377,8 +377,8 @@ class CompletionPopup:
     def _apply(self, index: int, *, descends: bool = False) -> None:
         """Replace the word at the cursor with the item at *index*, and run the item's action.
 
-        If *descends* is true and the item is a folder, its path is only inserted, so that the user can then complete
-        the name of a file in the folder.
+        If *descends* is true and the item is a folder, only insert its path. The user can then complete the name of a
+        file in the folder.
         """
         offer = self._items[index]
         word = self._completion_word() or ""

@@ -255,9 +255,9 @@ class Composer(FlexColumn):
         """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
         The handler is called directly instead of through a Textual message, so that letters typed right after Enter
-        remain in the composer. An API key is not passed on; the setup screen opens instead, where the user can store
-        the key. For text that looks like a command but would be sent as a message, the user may have to press Enter
-        twice; see `SendConfirmation`.
+        remain in the composer. If the draft is an API key, it is not sent: the setup screen opens, where the user can
+        store the key. If the draft looks like a command but would be sent as a message, the user may have to press
+        Enter twice; see `SendConfirmation`.
         """
         from mcphost.llm.api_key_formats import is_api_key
 

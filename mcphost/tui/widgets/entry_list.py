@@ -159,8 +159,8 @@ class Entries(StyledOnMount, OptionList):
     def top_heading(self) -> Content | None:
         """Return the heading to show above the list, or None if there are no headings.
 
-        This is the heading of the group that the list shows at its top. If a heading is itself the topmost visible
-        line, the heading of the group before it is returned.
+        This is the heading of the group to which the topmost visible line belongs. If this line is a heading, it is the
+        heading of the previous group.
         """
         number = bisect_left(self._heading_lines, max(0, round(self.scroll_y))) - 1
         return self._headings[number] if self._headings else None

@@ -75,7 +75,7 @@ class QueueList(RowList[QueueRow]):
         return Content.assemble(left, " ", close)
 
     def on_click(self, event: events.Click) -> None:
-        """Remove the message whose × was clicked; otherwise, move the clicked message to the composer."""
+        """Move the clicked message to the composer, or remove it if its × was clicked."""
         event.stop()
         number = event.style.meta.get("waiting")
         if isinstance(number, int) and number < len(self.rows):

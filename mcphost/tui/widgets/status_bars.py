@@ -144,10 +144,10 @@ class TopBar(LaidOutOnce, Widget):
 
 
 def _describe_servers(status: TopBarStatus, *, has_tools: bool = True) -> Content:
-    """Return the numbers of ready servers and of all servers.
+    """Return the numbers of ready servers and of all servers, such as "2/3 servers".
 
-    If *has_tools* is true, the result also contains the number of tools and, if only some of them are sent to the
-    model, the number of tools that are sent.
+    If *has_tools* is true, add the number of tools. If the definitions of only some tools are sent to the model, the
+    number of these tools is added as well.
     """
     servers = ngettext("{ready}/{servers} server", "{ready}/{servers} servers", status.servers)
     shown = Content.styled(servers.format(ready=status.ready, servers=status.servers), "$muted")

@@ -56,7 +56,7 @@ class Mentions:
     def record(self, word: str, files: Iterable[str], *, is_unknown: bool) -> None:
         """Record what was found for *word*, which begins with "@".
 
-        *files* are the paths of the matching files; *is_unknown* is true if nothing matches at all.
+        *files* are the paths of the matching files. *is_unknown* is true if no file and nothing else matches the word.
         """
         name = mentioned_name(word).rstrip("/")
         found = next((path for path in files if path.rstrip("/") == name), "") if name else ""
@@ -73,12 +73,12 @@ class Mentions:
     ) -> str:
         """Return a hint about a word in *lines* that the user may expect to attach a file, or "" if there is none.
 
-        This is the first word that begins with "@" and either names a file or matches nothing. The word at the cursor,
-        *current*, is ignored, because the user may still complete it. For a file, the hint states whether sending the
-        message attaches it. *is_typed* is true if the user typed all of the text; otherwise, no file is attached.
+        This is the first word that begins with "@" and names a file or matches nothing, except for *current*, the word
+        at the cursor. If the word names a file, the hint states whether sending the message attaches the file. Files
+        are attached only if the user typed all of the text (*is_typed*).
 
-        *attached* are the names of the files that are already attached. If there are any, a hint about a word such as
-        ":10-20" takes precedence: the user probably expects it to select lines of one of these files.
+        *attached* are the names of the files that are already attached. If there are any, the hint is about a word such
+        as ":10-20" if the text contains one, because the user probably expects it to select lines of an attached file.
         """
         for line in lines[:_MAX_LINES] if attached else ():
             for word in line[:_MAX_LINE_LENGTH].split():
