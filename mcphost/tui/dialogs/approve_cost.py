@@ -98,7 +98,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return _("; ").join(_describe_use(use, self.details.cost).plain for use in self.details.budgets if use.raised)
 
     def on_mount(self) -> None:
-        """If exactly one limit is exceeded, show its new value on the button that raises the budget."""
+        """Show the new limit on the button that raises the budget, if the request exceeds exactly one limit."""
         raised = [use for use in self.details.budgets if use.raised]
         if len(raised) == 1:
             label = _("Raise to {raised} in this conversation").format(raised=format_dollars(raised[0].raised))

@@ -157,10 +157,10 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Split an object or list that contains multiline strings into (path, value) pairs, one for each innermost value.
+    """Split an argument into (path, value) pairs, one for each innermost value.
 
-    Return a single pair for any other argument, and for an object or list that is too large or too deeply nested, or
-    whose paths are too long.
+    Only an object or list that contains multiline strings is split. Return a single pair for any other argument, and
+    for an object or list that is too large or too deeply nested, or whose paths are too long.
     """
     start = argument_path(name)
     if not isinstance(value, dict | list):

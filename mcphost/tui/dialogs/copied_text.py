@@ -45,7 +45,7 @@ _ATTACHED_MEDIA: dict[MediaKind, str] = {
 def render_origins(
     origins: Sequence[ArgumentOrigin], *, is_complete: bool, omitted: int = 0, media: Sequence[MediaOrigin] = ()
 ) -> list[Content]:
-    """Describe the text in a tool call that was copied from servers or files, one line for each piece of copied text.
+    """Return a line for each piece of text in a tool call that was copied from a server or a file.
 
     Each line gives the argument, the source and the length; the longest pieces come first. If there are many pieces,
     only some are listed, at least one for each server, and another line gives the number of unlisted pieces. This
@@ -77,7 +77,7 @@ def _name_server(server: str) -> str:
 
 
 def _quote_name(name: str, plain: re.Pattern[str]) -> str:
-    """Sanitize a name from a server or a model for a line about copied text; quote it unless *plain* matches it."""
+    """Return a name from a server or a model, sanitized, and in quotes unless *plain* matches it."""
     shown = clean_line(mark_unusual_spaces(name), _MAX_NAME_LENGTH)
     return shown if plain.fullmatch(name) else dumps(shown)
 

@@ -482,10 +482,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.update_remaining()
 
     def restore_review(self, review: Any) -> Any:
-        """Continue the review that the user began in an earlier dialog about the same question; return its progress.
+        """Continue the review from an earlier dialog about the same question; return the object that stores it.
 
         *review* is what this method returned for the earlier dialog, or None if this is the first dialog about the
-        question. The base class stores no progress.
+        question. The base class stores nothing.
         """
         return review
 
@@ -586,7 +586,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.action_page(event.direction)
 
     def on_form_page_shown(self, event: Form.PageShown) -> None:
-        """Scroll to the beginning or the end of the new page of a form, and count the lines that remain to be read."""
+        """Scroll to the beginning or end of the form's new page, and update the number of lines to be read."""
         event.stop()
         body = self.query_one("#body")
         if event.edge < 0:

@@ -504,7 +504,7 @@ class CallToolDialog(EditArgumentsDialog):
     JSON_KEYS: ClassVar[str] = N_("ctrl+s call · ctrl+e form · esc to the buttons")
 
     def __init__(self, server: str, tool: Tool, arguments: dict[str, Any] | None = None, *, notice: str = "") -> None:
-        """Create a form that initially contains *arguments*; unless *notice* is "", it is shown above the form."""
+        """Create a form that initially contains *arguments*; *notice*, if not empty, is shown above the form."""
         super().__init__(server, tool.name, Raw(bytes(tool.input_schema)), arguments or {})
         self._notice = notice
         self._description = (tool.description or "").strip()[:_MAX_DESCRIPTION_LENGTH]

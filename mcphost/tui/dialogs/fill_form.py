@@ -323,7 +323,7 @@ class FillFormDialog(QuotingDialog[FormVerdict]):
         """Show the form's values as JSON in place of the fields, unless a field has the focus.
 
         When the JSON is copied back into the form, null makes a field empty, and a field that the JSON does not contain
-        is reset to its default. Only secrets in masked fields are kept, because the JSON does not show them.
+        is reset to its default. The JSON does not show secrets in masked fields, so these fields are not reset.
         """
         if self._is_editing or self.form.current_row is not None:
             return

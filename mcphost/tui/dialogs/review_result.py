@@ -405,7 +405,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While the editor is open, disable the actions that open an input, because their keys then enter text."""
+        """Disable the actions that open an input while the editor is open, because their keys then enter text."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )

@@ -181,7 +181,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _origins(self) -> tuple[ArgumentOrigin, ...]:
-        """Return, for each piece of text in the arguments that was copied from a server or file, where it comes from.
+        """Return the origins of the text in the arguments that was copied from servers or files.
 
         Copied text that the user has changed since then is not included.
         """

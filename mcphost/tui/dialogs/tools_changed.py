@@ -116,7 +116,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self._is_body_ready = True
 
     def headline(self) -> str:
-        """Return the title, which names the server and states the changed tool or the number of changed tools."""
+        """Return the title, which contains the name of the server and the name or number of the changed tools."""
         count = len(self.details.changes)
         what = _("{count} of its tools").format(count=count) if count > 1 else self.details.changes[0].tool
         return _("{server} changed {what}").format(server=self.details.server, what=what)
@@ -219,7 +219,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self.approve("accept_all", AcceptToolChanges(tuple(one.tool for one in self.details.changes)))
 
     def action_accept_session(self) -> None:
-        """If the user has read every diff, accept all changes and, for this session, the server's later changes."""
+        """Accept all changes, and the server's later changes in this session, if the user has read every diff."""
         if self.details.offers_session:
             tools = tuple(one.tool for one in self.details.changes)
             self.approve("accept_session", AcceptToolChanges(tools, for_session=True))

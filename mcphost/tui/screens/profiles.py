@@ -156,9 +156,9 @@ class ProfilesScreen(ListScreen):
         self.app.push_screen(form, save)  # pyright: ignore[reportUnknownMemberType]
 
     def action_remove(self) -> None:
-        """On the second key press, close the screen with a ProfileChange that removes the selected profile.
+        """Close the screen with a ProfileChange that removes the selected profile.
 
-        The first press asks for confirmation.
+        The first key press only asks for confirmation; the second one closes the screen.
         """
         row = self.current_row()
         profile: Profile | None = row.value if row is not None else None

@@ -336,8 +336,8 @@ class PromptPreview(FormScreen[PromptDecision]):
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button.
 
-        The "Insert and send" button requires that the last message is from the user. The button that reads the linked
-        resources requires that the messages contain links.
+        The "Insert and send" button is omitted if the last message is not from the user. The button that reads the
+        linked resources is omitted if the messages contain no links.
         """
         last = self.prompt.messages[-1].role
         answer = (("answer", _("Insert and send")),) if last == "user" else ()
@@ -446,10 +446,10 @@ def open_prompts(
     open_page: Callable[[PromptsScreen, Callable[[Any], None]], None],
     selected: tuple[str, str] = ("", ""),
 ) -> None:
-    """Open the list of prompts with the cursor on the prompt *selected*; after a choice, fill in and insert the prompt.
+    """Open the list of prompts, then a form for the arguments of the chosen prompt, and insert the filled prompt.
 
-    If the user goes back from the form for the arguments, the list is opened again. *open_page* opens a screen over the
-    chat, and calls the function passed to it with the screen's result.
+    The cursor of the list starts on the prompt *selected*. If the user goes back from the form, the list is opened
+    again. *open_page* opens a screen over the chat, and calls the function passed to it with the screen's result.
     """
 
     def fill(chosen: tuple[str, Prompt] | None) -> None:

@@ -353,7 +353,7 @@ def _is_editing(chat: "ChatScreen") -> bool:
 
 
 async def cancel_edit(chat: "ChatScreen") -> None:
-    """If an earlier message is being edited, cancel the edit and return to the previous branch.
+    """Cancel the edit of an earlier message and return to the previous branch; do nothing if none is being edited.
 
     The composer's text from before the edit is restored, unless the user has changed the composer's text since then.
     """

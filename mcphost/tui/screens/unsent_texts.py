@@ -74,7 +74,7 @@ class DraftSaver:
             self._run(self._host.history.unsent.flush)
 
     def capture(self) -> bool:
-        """Pass the draft, queued messages and attachments to the host if they have changed; return whether they had.
+        """Pass the draft, queued messages and attachments to the host if they have changed; return False otherwise.
 
         The host stores them at the latest when mcphost exits.
         """

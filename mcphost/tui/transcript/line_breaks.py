@@ -25,7 +25,7 @@ _divide_line = content.divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def divide_line(text: str, width: int, fold: bool = True) -> list[int]:
-    """Return the indices at which to break a line; `use_own_breaks` puts this in place of Textual's `divide_line`.
+    """Return the indices at which to break a line; this function replaces Textual's `divide_line`.
 
     Text without wide characters is passed on to Textual's function. So is all text if *fold* is false, which means that
     words are not broken.

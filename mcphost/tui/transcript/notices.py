@@ -103,7 +103,7 @@ def build_unanswered_notice(messages: Sequence[Message], fill: Callable[[str], s
 
 
 class ResourceChangeNotices:
-    """Notices about changed resources; for each resource, one notice per turn, which counts the changes."""
+    """Notices about changed resources: one for each resource in each turn, with the number of changes."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -114,7 +114,7 @@ class ResourceChangeNotices:
         self._shown.clear()
 
     def show(self, event: ResourceChanged, attached: UriIndex) -> None:
-        """Add a notice about the change, or increase the number of changes in this turn's notice about the resource.
+        """Add a notice about the change or, if this turn already has one about the resource, count the change in it.
 
         *attached* contains the URIs of the server's resources that the user has attached. If the changed resource is
         one of them, a new notice includes a hint that the attachment is outdated.

@@ -138,7 +138,7 @@ class EarlierMessages:
         return not self._end and not self._texts
 
     def _build_step(self) -> None:
-        """Do one step: split more of an unfinished text of the current part or, if there is none, build a new part."""
+        """Split more text of the current part or, if all of its text has been split, build the next part."""
         if self._texts:
             self._split_step(self._texts[0])
         elif self._end:

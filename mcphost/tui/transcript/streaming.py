@@ -235,7 +235,7 @@ class UnfinishedStreams:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """Split growing plain text into complete parts and the remaining part, which is never None.
+    """Split plain text that is still being streamed into complete parts and the remaining part, which is never None.
 
     This function does for plain text what `split_stream` does for Markdown.
     """

@@ -388,10 +388,10 @@ _MAX_SPINNER_BLOCKS = 50
 
 
 class UnsentCards(dict[str, ToolCard]):
-    """Cards of the user's calls that have not been sent yet, keyed by the id of the call.
+    """Cards of tool calls that the user made and that have not been sent yet, keyed by the id of the call.
 
-    A card is kept even if its call ended without being sent, because an event about the call may follow. At most
-    MAX_ENDED_CARDS cards of ended calls are kept, the newest ones.
+    A card is kept even if its call ended without being sent, because an event about the call may follow. Only the
+    newest MAX_ENDED_CARDS cards of ended calls are kept.
     """
 
     def add(self, card: ToolCard) -> None:

@@ -144,7 +144,7 @@ class Transcript(BlockScrollView, can_focus=True):
         self._step(by, lambda block: isinstance(block, UserMessage))
 
     def action_edit(self) -> None:
-        """Post a request to edit the nearest user message at or above the current block, or else the first one."""
+        """Post a request to edit the user message at or above the current block; if there is none, the first one."""
         self.finish_loading()
         places = [at for at, block in enumerate(self.blocks) if isinstance(block, UserMessage)]
         current = self.current_index if self.current_index >= 0 else len(self.blocks)

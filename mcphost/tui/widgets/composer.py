@@ -374,7 +374,7 @@ class Composer(FlexColumn):
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """If the text is empty, forget how it was entered: new text counts as typed, and has no sources."""
+        """Reset the record of how the text was entered if it is empty: new text counts as typed, without sources."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._sources = "typed", ()
             self._confirmation.reset()

@@ -111,7 +111,7 @@ class Entries(StyledOnMount, OptionList):
             self._measure()
 
     def _measure(self) -> None:
-        """Compute the positions, in lines, of all entries and headings, so that scrolling only has to look them up."""
+        """Compute the positions of all entries and headings, in lines, so that scrolling is fast."""
         self._tops, self._ends, self._heading_lines = [], [], [-1] if self._headings else []
         line = row_count = 0
         for row, position in zip(self._rows, self._positions, strict=True):

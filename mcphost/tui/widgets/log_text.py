@@ -44,7 +44,7 @@ def format_line(line: ServerLog) -> str:
 
 
 class LogText(LongText):
-    """Log of a server: a heading where the source, level or logger changes, and the lines with a bar before each row.
+    """View of a server's log, with a bar before each row and a heading where the source, level or logger changes.
 
     Only new lines are sanitized and wrapped; the rest is kept. The view follows the newest line while its last row is
     visible.

@@ -87,7 +87,7 @@ def describe_origin(draft: WrittenText, lines: int, *, is_unsure: bool = False) 
 
 
 class SendConfirmation:
-    """Check that requires a second Enter before text that looks like a command or tool call is sent as a message.
+    """Check whether the user must press Enter twice to send text that looks like a command or tool call.
 
     Only typed text is run as a command; pasted text is sent. A second Enter is required if it is unclear whether the
     text was typed or pasted. It is also required if the command was typed after text that mcphost had put back into the

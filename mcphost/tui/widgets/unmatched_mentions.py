@@ -77,8 +77,8 @@ class Mentions:
         at the cursor. If the word names a file, the hint states whether sending the message attaches the file. Files
         are attached only if the user typed all of the text (*is_typed*).
 
-        *attached* are the names of the files that are already attached. If there are any, the hint is about a word such
-        as ":10-20" if the text contains one, because the user probably expects it to select lines of an attached file.
+        *attached* are the names of the files that are already attached. If there are any, and the text contains a word
+        such as ":10-20", the hint is about this word: the user may expect it to select lines of an attached file.
         """
         for line in lines[:_MAX_LINES] if attached else ():
             for word in line[:_MAX_LINE_LENGTH].split():
