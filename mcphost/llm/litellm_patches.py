@@ -291,21 +291,33 @@ def patch_tool_blocks(anthropic: Any) -> None:
             result = parse(self, chunk)
             start = as_object(members.get("content_block"))
             if start.get("type") == "tool_use":
-                blocks[key] = _ToolBlock(self.tool_index, as_object(start.get("input")))
+                blocks[key] = _ToolBlock(self.tool_index, as_object(start.get("input")), self.content_blocks)
             return result
         block = blocks.get(key)
         if block is None or kind not in ("content_block_delta", "content_block_stop"):
             return parse(self, chunk)
-        if kind == "content_block_stop" and block.arguments:
-            delta = {"type": "input_json_delta", "partial_json": dumps(block.arguments)}
-            chunk = {"type": "content_block_delta", "index": members.get("index"), "delta": delta}
-        block.arguments = {}
-        newest = self.tool_index, self.current_content_block_type
-        self.tool_index, self.current_content_block_type = block.tool_index, "tool_use"
+        newest_block = next(reversed(blocks.values()))
+        if block.is_complete and not newest_block.is_complete:  # some servers send the same index for all blocks
+            block = newest_block
+        if kind == "content_block_stop":
+            block.is_complete = True
+            if block.arguments:
+                delta = {"type": "input_json_delta", "partial_json": dumps(block.arguments)}
+                chunk = {"type": "content_block_delta", "index": members.get("index"), "delta": delta}
+        if kind == "content_block_stop" or as_object(members.get("delta")).get("partial_json"):
+            block.arguments = {}
+        newest = self.tool_index, self.current_content_block_type, self.content_blocks
+        self.tool_index, self.current_content_block_type, self.content_blocks = (
+            block.tool_index,
+            "tool_use",
+            block.deltas,
+        )
         try:
             return parse(self, chunk)
         finally:
-            self.tool_index, self.current_content_block_type = newest
+            self.tool_index, self.current_content_block_type, self.content_blocks = newest
+            if block.is_complete:
+                block.deltas.clear()  # litellm reads them again at each end of the block
 
     anthropic.chunk_parser = parse_block
 
@@ -314,12 +326,15 @@ class _ToolBlock:
     """A tool call that is being received in the Messages API.
 
     `tool_index` is litellm's index of the call. `arguments` arrived when the call began; they are used only if no
-    arguments arrive later.
+    arguments arrive later. `deltas` are the pieces of arguments that arrived; at the end of a call, litellm adds `{}` if
+    all of them are empty.
     """
 
-    def __init__(self, tool_index: int, arguments: Json) -> None:
+    def __init__(self, tool_index: int, arguments: Json, deltas: list[Any]) -> None:
         self.tool_index = tool_index
         self.arguments = arguments
+        self.deltas = deltas
+        self.is_complete = False
 
 
 def patch_ollama_requests() -> None:

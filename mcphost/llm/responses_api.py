@@ -133,6 +133,14 @@ def _encode_arguments(arguments: Any) -> str:
     return dumps(arguments) if isinstance(arguments, dict) else str(arguments or "")
 
 
+class _Call:
+    """A tool call in a response: whether its item, any of its arguments, and its complete item have arrived."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.has_begun = self.has_arguments = self.is_done = False
+
+
 class ResponsesStream:
     """Converter from the events of one streamed response to worker events.
 
@@ -143,10 +151,10 @@ class ResponsesStream:
         self._call_id = call_id
         self._summary = summary
         self._texts: set[int] = set()
-        self._calls: dict[int, bool] = {}
-        """Maps the index of each tool call to whether any of its arguments have arrived."""
+        self._calls: dict[int, _Call] = {}
+        """The tool call at each index that had the latest event."""
 
-        self._call_ids: set[str] = set()
+        self._calls_by_id: dict[tuple[int, str], _Call] = {}
         self._has_summary = False
         self.is_refused = False
 
@@ -168,10 +176,9 @@ class ResponsesStream:
             case "reasoning_summary_part.added" if self._has_summary:
                 return [worker_protocol.WorkerThinkingDelta(self._call_id, "\n\n")]
             case "function_call_arguments.delta" if delta:
-                self._calls[index] = True
-                return [worker_protocol.WorkerToolCallDelta(self._call_id, index, text=delta)]
-            case "function_call_arguments.done" if not self._calls.get(index, False):
-                return self._add_arguments(index, _encode_arguments(getattr(event, "arguments", None)))
+                return self._add_arguments(index, self._calls.setdefault(index, _Call()), delta)
+            case "function_call_arguments.done" if (call := self._calls.get(index)) and not call.has_arguments:
+                return self._add_arguments(index, call, _encode_arguments(getattr(event, "arguments", None)))
             case "output_item.added" | "output_item.done":
                 return self._read_item(index, getattr(event, "item", None), is_done=kind.endswith("done"))
             case "completed" | "incomplete":
@@ -206,22 +213,37 @@ class ResponsesStream:
         If a new call begins with the index of an earlier one, `ToolCallSplitter` later gives it an index of its own.
         """
         call_id = str(members.get("call_id") or "")
-        is_new = index not in self._calls or (not is_done and call_id not in self._call_ids)
-        had_arguments = not is_new and self._calls[index]
-        arguments = _encode_arguments(members.get("arguments")) if is_done and not had_arguments else ""
-        if not is_new:
-            return self._add_arguments(index, arguments)
-        self._call_ids.add(call_id)
-        self._calls[index] = bool(arguments)
+        call = self._find_call(index, call_id, is_done=is_done)
+        self._calls_by_id.setdefault((index, call_id), call)
+        call.is_done |= is_done
+        arguments = _encode_arguments(members.get("arguments")) if is_done and not call.has_arguments else ""
+        if call.has_begun:
+            return self._add_arguments(index, call, arguments)
+        self._calls[index] = call
+        call.id, call.has_begun, call.has_arguments = call_id, True, call.has_arguments or bool(arguments)
         name = str(members.get("name") or "")
         return [worker_protocol.WorkerToolCallDelta(self._call_id, index, call_id, name, arguments)]
 
-    def _add_arguments(self, index: int, arguments: str) -> list[worker_protocol.WorkerEvent]:
-        """Return the worker events for the complete arguments of a call that has none so far."""
+    def _find_call(self, index: int, call_id: str, *, is_done: bool) -> _Call:
+        """Return the call of an item, a new one if the item begins a call; see `_read_call`.
+
+        Some servers give all calls the same index, complete them only at the end, or omit or change their ids.
+        """
+        latest = self._calls.get(index, _Call())
+        if not latest.has_begun:  # no call, or arguments that arrived before their item
+            return latest
+        if call_id and (known := self._calls_by_id.get((index, call_id))):
+            return known
+        return latest if not latest.is_done and (is_done or not call_id) else _Call()
+
+    def _add_arguments(self, index: int, call: _Call, arguments: str) -> list[worker_protocol.WorkerEvent]:
+        """Return the worker events for a piece of a call's arguments, or for all of them."""
         if not arguments:
             return []
-        self._calls[index] = True
-        return [worker_protocol.WorkerToolCallDelta(self._call_id, index, text=arguments)]
+        call_id = "" if self._calls.get(index) is call else call.id
+        self._calls[index] = call
+        call.has_arguments = True
+        return [worker_protocol.WorkerToolCallDelta(self._call_id, index, call_id, text=arguments)]
 
     def _read_unseen_items(self, response: Any) -> list[worker_protocol.WorkerEvent]:
         """Return the worker events for the texts and tool calls in *response*, with which the stream ends.

@@ -31,6 +31,11 @@ def whole_call(arguments: Any) -> Json:
     return {**CALL, "arguments": arguments}
 
 
+def done(path: str, call_id: str = "call_1") -> Json:
+    item = {**whole_call(f'{{"path": "{path}"}}'), "call_id": call_id}
+    return responses_event("output_item.done", item=item)
+
+
 RESPONSES = {
     "at the end of the arguments": (
         [
@@ -52,6 +57,20 @@ RESPONSES = {
         ],
         PATHS,
     ),
+    "of two calls with one index, the first of which ends late": (
+        [added(), arguments_delta('{"path": "/a"}'), added("call_2"), done("/a"), done("/b", "call_2")],
+        PATHS,
+    ),
+    "of two calls with one index, at their ends": (
+        [added(), added("call_2"), done("/a"), done("/b", "call_2")],
+        PATHS,
+    ),
+    "in complete calls with one index": ([done("/a"), done("/b", "call_2")], PATHS),
+    "before the complete call": (
+        [responses_event("function_call_arguments.done", item_id="fc_1", arguments='{"path": "/a"}'), done("/a")],
+        PATHS[:1],
+    ),
+    "in pieces before the call begins": ([arguments_delta('{"path": "/a"}'), added(), done("/a")], PATHS[:1]),
 }
 
 
@@ -102,7 +121,7 @@ def block_stop(index: int) -> Json:
     return {"type": "content_block_stop", "index": index}
 
 
-ANTHROPIC = {
+ANTHROPIC: dict[str, tuple[list[Json], list[tuple[str, Json]]]] = {
     "at the start of the block": ([block_start(0, {"path": "/a"}), block_stop(0)], PATHS[:1]),
     "at the start and in pieces": (
         [block_start(0, {"path": "/x"}), block_delta(0, '{"path": "/a"}'), block_stop(0)],
@@ -120,6 +139,37 @@ ANTHROPIC = {
             block_stop(1),
         ],
         PATHS,
+    ),
+    "of two blocks, the first of which ends late": (
+        [
+            block_start(0, {}),
+            block_delta(0, '{"path": "/a"}'),
+            block_start(1, {}),
+            block_delta(1, ""),
+            block_stop(0),
+            block_delta(1, '{"path": "/b"}'),
+            block_stop(1),
+        ],
+        PATHS,
+    ),
+    "of two blocks in pieces with one index": (
+        [
+            block_start(0, {}),
+            block_delta(0, '{"path": "/a"}'),
+            block_stop(0),
+            block_start(1, {}),
+            block_delta(0, '{"path": "/b"}'),
+            block_stop(0),
+        ],
+        PATHS,
+    ),
+    "at the start, before an empty piece": (
+        [block_start(0, {"path": "/a"}), block_delta(0, ""), block_stop(0)],
+        PATHS[:1],
+    ),
+    "nowhere, in a block that ends twice": (
+        [block_start(0, {}), block_delta(0, ""), block_stop(0), block_stop(0)],
+        [("fs__read", {})],
     ),
 }
 
