@@ -14,7 +14,7 @@ from mcphost.client.requests import RequestSender
 from mcphost.client.session import ServerFacts
 from mcphost.errors import ConnectionLost, RequestNotSent, RequestRefused, ServerError
 from mcphost.protocol.base import ClientRequest
-from mcphost.transport.channel import SessionExpired
+from mcphost.transport.channel import NOT_RUN_HINT, SessionExpired
 
 T = TypeVar("T")
 # These requests change the state of the session on the server, so they are repeated in a new session.
@@ -137,4 +137,5 @@ class SessionRenewal:
         )
         hint = "" if isinstance(error, SessionExpired) else error.hint  # a hint about the rejected request
         self._on_failed(ConnectionLost(text, hint, server=self._sender.server))
-        return RequestNotSent(text, error.hint, server=self._sender.server)
+        not_run = NOT_RUN_HINT if error.may_have_run else error.hint  # *error* may be about the handshake
+        return RequestNotSent(text, not_run, server=self._sender.server)

@@ -148,6 +148,10 @@ class ResponseInterrupted(ConnectionLost):
     """
 
 
+NOT_RUN_HINT = "It did not run; send it again."
+"""Hint for a request that the server rejected because it does not know the session."""
+
+
 class SessionExpired(RequestNotSent):
     """Raised when the server no longer knows the session id of a request; the server did not execute the request."""
 

@@ -26,6 +26,7 @@ from mcphost.redact import register_server_secret
 from mcphost.serialization import Raw, decode, encode
 from mcphost.transport.channel import (
     NO_HEADERS,
+    NOT_RUN_HINT,
     Authorizer,
     CancellingTaskGroup,
     Channel,
@@ -328,9 +329,7 @@ class HttpChannel:
             self._expired_session_id = session
             # An answer would be sent to the next session, where another request may have the same id.
             self._unsolicited.discard(refers_to_request)
-        return SessionExpired(
-            f"The server {self.name!r} no longer knows the session.", "It did not run; send it again.", server=self.name
-        )
+        return SessionExpired(f"The server {self.name!r} no longer knows the session.", NOT_RUN_HINT, server=self.name)
 
     def confirm_session(self, session: str) -> None:
         """Record that the server still knows a session, although it seemed to have expired.

@@ -275,6 +275,22 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_rep
     assert [text for text in observer.warnings if "did not last" in text]
 
 
+async def test_a_call_that_finds_the_session_gone_did_not_run_even_if_the_new_handshake_fails() -> None:
+    server = SessionForgettingServer()
+
+    async def fail_the_second_handshake(request: ReceivedRequest) -> object:
+        is_second = request.body and request.message.get("method") == "initialize" and server.opened
+        return await (request.reply(500, b"oops", "text/plain") if is_second else server(request))
+
+    async with open_http_session(fail_the_second_handshake) as (session, _):
+        server.forget()
+        with anyio.fail_after(20), pytest.raises(ConnectionLost, match="HTTP 500") as failed:
+            await session.request(CallTool("x"))
+    assert not failed.value.may_have_run
+    assert "did not run" in failed.value.hint
+    assert server.ran == []
+
+
 @pytest.mark.req("http.session.404-reinit")
 async def test_a_notification_that_finds_the_session_gone_leaves_reopening_to_the_next_call() -> None:
     running, cancelled = anyio.Event(), anyio.Event()
