@@ -326,8 +326,8 @@ class _ToolBlock:
     """A tool call that is being received in the Messages API.
 
     `tool_index` is litellm's index of the call. `arguments` arrived when the call began; they are used only if no
-    arguments arrive later. `deltas` are the pieces of arguments that arrived; at the end of a call, litellm adds `{}` if
-    all of them are empty.
+    arguments arrive later. `deltas` are the pieces of arguments that arrived; if all of them are empty at the end of a
+    call, litellm adds `{}`.
     """
 
     def __init__(self, tool_index: int, arguments: Json, deltas: list[Any]) -> None:
