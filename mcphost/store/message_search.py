@@ -375,6 +375,8 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
         return SearchResult(notes=(NO_FULL_TEXT,))
     if not query.match:
         return SearchResult(notes=query.notes)
+    # Asked first: if the indexing ends during the search, the search may have missed the messages indexed last.
+    notes = (*query.notes, STILL_INDEXING) if has_pending(db) else query.notes
     newest = _find_newest(db, query, MAX_RANKED + 1, now)
     # For very common words, relevance means little and is slow to compute.
     is_complete = len(newest) <= MAX_RANKED
@@ -385,9 +387,6 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
         return -_score(relevance[document], document, now), search_index.is_in_future(document, now), -document
 
     ranked = sorted(relevance, key=rank)
-    notes = query.notes
-    if has_pending(db):
-        notes = (*notes, STILL_INDEXING)
     return SearchResult(_group(db, ranked, query.marks), is_complete, notes)
 
 
