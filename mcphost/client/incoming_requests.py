@@ -147,10 +147,10 @@ class ServerRequestDispatcher:
         self._server_tasks.cancel_all()
 
     def on_call_ended(self, number: int) -> None:
-        """Notify the observer if client request *number* has ended while a question related to it is still open.
+        """Notify the observer that client request *number* has ended, if a server request related to it is still open.
 
-        The question is a request from the server, which only the server is allowed to cancel. It therefore stays open
-        (specification 2025-11-25, basic/utilities/cancellation).
+        The server request stays open, because only the server is allowed to cancel it (specification 2025-11-25,
+        basic/utilities/cancellation).
         """
         if number in self._calls_with_questions:
             self._observer.on_call_ended(number)

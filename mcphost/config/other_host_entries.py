@@ -454,7 +454,7 @@ def _convert_references(text: str, syntax: VariableSyntax, own: Collection[str] 
 
 
 def _escape_references(text: str, syntax: VariableSyntax) -> str:
-    """Escape the references in *text* that mcphost would expand, although the other host does not."""
+    """Escape the references in *text* that mcphost would expand but the other host does not."""
     if not syntax.is_complete or "${" not in text:
         return text
     if has_nested_reference(text):

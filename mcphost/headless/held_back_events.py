@@ -37,7 +37,7 @@ class HeldBackEvents:
         return True
 
     def take(self) -> tuple[int, tuple[AnyEvent, ...]]:
-        """Return the number of counted events and the buffered events, and clear both."""
+        """Return the number of events that were dropped, and the events that are buffered; then clear both."""
         dropped, kept = self._dropped, (*self._catalogs.values(), *self._resources.values())
         self._dropped = 0
         self._catalogs.clear()

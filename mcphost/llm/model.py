@@ -66,7 +66,8 @@ class TextDelta(Struct, frozen=True):
 class ThinkingDelta(Struct, frozen=True):
     """A piece of the model's reasoning; see ThinkingPart.
 
-    If `replay` is not "", it replaces the `replay` value of earlier pieces.
+    `replay` is data of the provider that is sent back with the reasoning in later requests. If it is not "", it
+    replaces that of earlier pieces.
     """
 
     text: str

@@ -28,7 +28,7 @@ def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform)
 
 
 def missing_package(environ: Mapping[str, str], platform: str = sys.platform) -> str | None:
-    """Return the package that would make the clipboard's image readable, or None if a program for it is installed.
+    """Return the package to install so that images can be read from the clipboard, or None if none is needed.
 
     The result is "" if there is no desktop clipboard, for example over SSH.
     """

@@ -380,7 +380,10 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest, spendin
 def _make_reply(
     blocks: tuple[dict[str, Any], ...], model: str, stop_reason: str, revision: Revision
 ) -> CreateMessageResult | ServerRequestRejection:
-    """Return the reply for the server: one content block, or several if the protocol version permits an array."""
+    """Return the reply for the server, or a rejection if the blocks, which the user may have edited, are not valid.
+
+    If the protocol version permits only one content block, the texts of all blocks are joined into one.
+    """
     try:
         content = parse_sampling_content(Raw(encode(blocks)), "reply")
     except MalformedMessage as error:

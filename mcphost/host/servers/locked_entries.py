@@ -328,7 +328,7 @@ def _lock_sampling(server: ServerConfig, entry: Mapping[str, Any]) -> dict[str, 
 
 
 def _written_ca_file(server: ServerConfig, entry: Mapping[str, Any]) -> str:
-    """Return the path of the certificate file as written in *entry*, or its absolute path if the entry is unknown."""
+    """Return the path of the certificate file as written in *entry*, or its absolute path if *entry* has none."""
     written = as_object(entry.get(OWN_KEY)).get("caFile")
     return written if server.ca_file and isinstance(written, str) else server.ca_file
 

@@ -87,9 +87,9 @@ class CallDeclined(ToolFailure):
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
-    """Build the result of a tool call from *text*.
+    """Build the result of a tool call from *text*, which may be an error message that quotes the server.
 
-    Hidden characters are removed from *text*, because an error message may contain text from the server.
+    Hidden characters are therefore removed from it.
     """
     is_error = outcome not in ("ok", "background")
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)

@@ -74,7 +74,7 @@ class ScreenLifecycle(DrawnApart, StyledOnce):
 
     @property
     def is_covered(self) -> bool:
-        """Whether a screen that is not a dialog is open above this one; a dialog leaves parts of it visible."""
+        """Whether another screen hides this one; a dialog does not, because it leaves parts of this screen visible."""
         stack = cast("Any", self).app.screen_stack
         return self in stack and not all(screen.is_modal for screen in stack[stack.index(self) + 1 :])
 
