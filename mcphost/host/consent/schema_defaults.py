@@ -47,21 +47,28 @@ def _find_alternatives(root: dict[str, Any], schemas: list[dict[str, Any]]) -> l
     reference replaces the default of its target.
     """
     found: list[dict[str, Any]] = []
-    seen: set[int] = set()
-    pending = schemas[::-1]
+    seen: set[tuple[int, int]] = set()
+    expanded: set[int] = set()
+    pending: list[tuple[dict[str, Any], dict[str, Any]]] = [(schema, {}) for schema in reversed(schemas)]
     while pending and len(found) <= _MAX_ALTERNATIVES:
-        schema = pending.pop()
-        if not schema or id(schema) in seen:
+        schema, nearer = pending.pop()
+        default = nearer or ({"default": schema["default"]} if "default" in schema else {})
+        key = (id(schema), id(default["default"]) if default else 0)
+        if not schema or key in seen:
             continue
-        seen.add(id(schema))
-        found.append(schema)
+        seen.add(key)
+        # No full copy: a schema with many members can be the target of many references.
+        found.append({"properties": schema.get("properties"), **nearer} if nearer else schema)
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/"):
             names = [name.replace("~1", "/").replace("~0", "~") for name in reference[2:].split("/")]
-            target = as_object(find_member(root, names))
-            pending.append({**target, "default": schema["default"]} if "default" in schema else target)
-        for key in _COMBINING_LISTS:
-            inner = schema.get(key)
-            pending.extend(map(as_object, cast("list[Any]", inner) if isinstance(inner, list) else []))
-        pending.extend(as_object(schema.get(key)) for key in ("then", "else"))
+            pending.append((as_object(find_member(root, names)), default))
+        if id(schema) in expanded:
+            continue
+        expanded.add(id(schema))
+        for name in _COMBINING_LISTS:
+            inner = schema.get(name)
+            items = cast("list[Any]", inner) if isinstance(inner, list) else []
+            pending.extend((as_object(item), {}) for item in items)
+        pending.extend((as_object(schema.get(name)), {}) for name in ("then", "else"))
     return found

@@ -12,6 +12,7 @@ from mcphost.config.rules import OTHER_SERVERS, Rule
 from mcphost.host.argument_origins import ArgumentOrigin, ArgumentOrigins
 from mcphost.host.consent import similar_arguments
 from mcphost.host.consent.rule_matching import RuleMatcher
+from mcphost.host.consent.schema_defaults import find_defaults
 from mcphost.serialization import Raw, encode, replace
 from mcphost.unicode_forms import normalize
 from tests.unit.host.rule_inputs import rule_input
@@ -424,6 +425,15 @@ async def test_a_default_in_a_combined_schema_makes_the_match_unsure(
     definition = Raw(encode({"name": "t", "inputSchema": schema}))
     call = replace(rule_input("/"), definition=definition)
     assert await rule_matcher.match(parse_rule("fs/t?force=true"), call) == "unsure"
+
+
+async def test_a_schema_that_refers_to_itself_is_read_once(rule_matcher: RuleMatcher) -> None:
+    # It was copied a thousand times: with more members, for minutes and with gigabytes of memory.
+    schema = {"$ref": "#/properties/force", "default": False, "allOf": [0] * 20_000}
+    definition = Raw(encode({"name": "t", "inputSchema": {"properties": {"force": schema}}}))
+    assert find_defaults(definition, {}, ("force",)) == [False]
+    call = replace(rule_input("/"), definition=definition)
+    assert await rule_matcher.match(parse_rule("fs/t?force=true"), call) == "no"
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"inputSchema": true}', b'{"inputSchema": {"properties": [1]}}'])
