@@ -445,20 +445,27 @@ def _longest_first(values: Iterable[str]) -> tuple[str, ...]:
 
 def _replace_values(text: str, values: Iterable[str], describe: Callable[[str], str] = lambda _: PLACEHOLDER) -> str:
     # Not a regular expression: `re` would compare alternatives with a common prefix one by one at each character.
-    parts = [text]  # every second part is a mark, in which nothing is replaced
+    spans: list[tuple[int, int, str]] = []
+    covered = bytearray()
     for value in values:
-        if value in text:
-            mark = describe(value)
-            pieces: list[str] = []
-            for number, part in enumerate(parts):
-                if number % 2:
-                    pieces.append(part)
-                else:
-                    first, *others = part.split(value)
-                    pieces.append(first)
-                    pieces += [piece for other in others for piece in (mark, other)]
-            parts = pieces
-    return "".join(parts)
+        start = text.find(value)
+        if start < 0:
+            continue
+        covered = covered or bytearray(len(text))
+        mark = describe(value)
+        while start >= 0:
+            end = start + len(value)
+            last = covered.rfind(1, start, end)
+            if last < 0:
+                covered[start:end] = b"\1" * len(value)
+                spans.append((start, end, mark))
+            start = text.find(value, end if last < 0 else last + 1)
+    parts: list[str] = []
+    position = 0
+    for start, end, mark in sorted(spans):
+        parts += [text[position:start], mark]
+        position = end
+    return "".join((*parts, text[position:]))
 
 
 def is_probable_secret(name: str, value: str) -> bool:
