@@ -14,11 +14,13 @@ def find_defaults(definition: Raw, arguments: dict[str, Any], path: tuple[str, .
 
     *definition* is the tool's definition as JSON. Several defaults are returned if alternatives of the schema, such as
     those in `allOf` or `anyOf`, declare them. If an entire object is missing, its default takes precedence over the
-    defaults of its members. Returns None if the schema has too many alternatives to compare.
+    defaults of its members, except members that it lacks: many validators then use the member's own default. Returns
+    None if the schema has too many alternatives to compare.
     """
     root = _decode_input_schema(bytes(definition))
     schemas = _find_alternatives(root, [root])
     members: Any = arguments
+    values: list[Any] = []
     for at, name in enumerate(path):
         named = [as_object(as_object(schema.get("properties")).get(name)) for schema in schemas]
         schemas = _find_alternatives(root, named)
@@ -27,9 +29,10 @@ def find_defaults(definition: Raw, arguments: dict[str, Any], path: tuple[str, .
         members = as_object(members).get(name)
         defaults = [schema["default"] for schema in schemas if schema.get("default") is not None]
         if members is None and defaults:
-            values = [find_member(default, path[at + 1 :]) for default in defaults]
-            return [value for value in values if value is not None]
-    return []
+            values += [find_member(default, path[at + 1 :]) for default in defaults]
+            if None not in values:
+                return values
+    return [value for value in values if value is not None]
 
 
 @lru_cache(1)

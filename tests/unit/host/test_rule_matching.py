@@ -427,6 +427,16 @@ async def test_a_default_in_a_combined_schema_makes_the_match_unsure(
     assert await rule_matcher.match(parse_rule("fs/t?force=true"), call) == "unsure"
 
 
+@pytest.mark.parametrize(("whole", "expected"), [({}, "unsure"), ({"depth": None}, "unsure"), ({"depth": 4}, "no")])
+async def test_a_default_object_that_lacks_a_member_gets_the_default_of_the_member(
+    rule_matcher: RuleMatcher, whole: dict[str, Any], expected: str
+) -> None:
+    options = {"default": whole, "properties": {"depth": {"default": 3}}}
+    definition = Raw(encode({"name": "t", "inputSchema": {"properties": {"options": options}}}))
+    call = replace(rule_input("/"), definition=definition)
+    assert await rule_matcher.match(parse_rule("fs/t?options.depth=3"), call) == expected
+
+
 async def test_a_schema_that_refers_to_itself_is_read_once(rule_matcher: RuleMatcher) -> None:
     # It was copied a thousand times: with more members, for minutes and with gigabytes of memory.
     schema = {"$ref": "#/properties/force", "default": False, "allOf": [0] * 20_000}
