@@ -544,6 +544,7 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
     if not has_index(db):
         return EarlierPrompts(notes=(search_index.NO_FULL_TEXT,))
     query = parse_query(f"role:user {text}", now=now, is_typing=True)
+    notes = (*query.notes, search_index.STILL_INDEXING) if has_pending(db) else query.notes  # see _search
     found: dict[str, EarlierPrompt] = {}
     size = read = 0
     for document in _find_newest(db, query, MAX_READ, now):
@@ -565,7 +566,6 @@ def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompt
         if len(found) == MAX_PROMPTS or size > MAX_READ_BYTES:
             break
     has_more = read == MAX_READ or len(found) == MAX_PROMPTS or size > MAX_READ_BYTES
-    notes = (*query.notes, search_index.STILL_INDEXING) if has_pending(db) else query.notes
     return EarlierPrompts(tuple(found.values()), has_more, notes)
 
 
