@@ -1,8 +1,8 @@
-"""HTTP server on 127.0.0.1 for one page: the document around it, the page itself, and the messages in both directions.
+"""HTTP server on 127.0.0.1 for one interactive page, the document in which it is embedded, and their messages.
 
-Every path begins with a random token. The page has a token of its own, so that it cannot learn the token of the
-messages' paths. Requests from other sites, for other host names (DNS rebinding) and from other users of the machine are
-refused.
+Every path begins with a random token. The paths of the messages between page and host have another token than those of
+the page, which cannot learn it. Requests from other sites, for other host names (DNS rebinding) and from other users of
+the machine are refused.
 """
 
 import hmac

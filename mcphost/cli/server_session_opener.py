@@ -229,9 +229,9 @@ class LazyAccountManager:
     def registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
         """Return the OAuth registry for *server*, or for all stored accounts if *server* is None.
 
-        The registry is created on first use, but not for a stdio server. Returns None if there is no registry, because
-        OAuth is disabled or only stdio servers have been used so far. Also returns None if the server's URL contains a
-        reference to a secret, because the list of accounts would reveal the secret.
+        The registry is created on first use, but not for a stdio server. Returns None if OAuth is disabled, if only
+        stdio servers have been used so far, or if the server's URL refers to a secret, which the list of accounts would
+        reveal because it contains the complete URL.
         """
         if server is not None and has_secret_in_url(server):
             return None

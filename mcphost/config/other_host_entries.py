@@ -301,7 +301,7 @@ def set_folder(entry: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
-    """Return whether `"disabled": true` or `"enabled": false` disables an entry in the host it is from."""
+    """Return whether an entry of another host is turned off there, by `"disabled": true` or `"enabled": false`."""
     return entry.get("disabled") is True or entry.get("enabled") is False
 
 

@@ -462,7 +462,7 @@ class LiteLlmModel:
         return key
 
     async def _load_facts(self) -> None:
-        """Load the facts that are not loaded yet. Raises ModelError, for example for an unknown provider."""
+        """Load what is not known yet about the model, such as its context window and prices. Raises ModelError."""
         if not self._has_loaded_facts:
             await self._load_listed_facts()
         if self._has_loaded_facts and not self._has_served_facts:

@@ -2,9 +2,9 @@
 
 The digests are requested from npm and uv, so the user's own configuration determines the package source, its
 proxy and its credentials. The tools run in an empty folder, with only the few environment variables that
-servers inherit, so no file or variable of a project can select another source. No digest is requested for a
-package that its server might get from another source. No package is built or run, and only `ask_npm_file`
-downloads a package.
+servers inherit, so no file or variable of a project can select another source. If the command or the environment
+of a server could make it install its package from another source, no digest is requested. No package is built or
+run, and only `ask_npm_file` downloads a package.
 """
 
 import base64

@@ -98,7 +98,7 @@ class AnswerGuard:
         self._ignored_at = max(self._ignored_at, clock() - ago)
 
     def record_moved(self) -> None:
-        """Record that the user has moved the focus, so that earlier ignored keys no longer matter."""
+        """Record that the user has moved the focus; keys that were ignored before no longer delay an answer."""
         self._ignored_at = _NEVER
 
     def record_key(self, ago: float, *, is_navigation: bool = False) -> None:
@@ -398,9 +398,9 @@ class InputGuardApp(App[None]):
         return is_pasted
 
     def _acts_on_question(self, screen: Screen[Any], event: _UserInput) -> bool:
-        """Return whether *event*, probably not meant by the user, could answer a question; if so, show a hint.
+        """Return whether *event* could answer a question; if so, show a hint that it came too soon.
 
-        The event is a key that may be part of a paste, or a click that may have come too soon after it.
+        The user probably did not mean it: it is a key that may be part of a paste, or a click shortly after a paste.
         """
         key = event.key if isinstance(event, events.Key) else ""
         if not isinstance(screen, Guarded):

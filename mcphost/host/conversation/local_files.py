@@ -316,10 +316,9 @@ def _read_lines(reference: FileReference, name: str, file: BinaryIO, size: int) 
 
 
 class _TextHead:
-    """The beginning of a text that is being read.
+    """The beginning of a text that is being read, up to slightly more than the maximum size of an attachment.
 
-    It can hold slightly more text than an attachment, so that the length of what `encode` returns shows whether the
-    text must be truncated.
+    The text must be truncated if `encode` returns more than this maximum.
     """
 
     def __init__(self) -> None:

@@ -206,9 +206,9 @@ class ServerFileEditor:
         If the change only moves secrets to the keyring, so that the same program is started or the same URL is
         contacted, the approval and the grants of the server are transferred to the new entry.
 
-        If *is_approved* is true and *seen* is None, the new entry is approved if the old entry was approved and both
-        name the same files. If the user has seen the whole new entry, and not only what changes, pass *seen*; the new
-        entry is then approved even if the old one was not.
+        Pass *seen*, the new entry, if the user has seen all of it, and not only what changes: it is then approved if
+        *is_approved* is true. Without *seen*, it is approved only if the old entry was approved, too, and both refer to
+        the same scripts and other files.
         """
         before = server
         if is_approved and seen is None:
