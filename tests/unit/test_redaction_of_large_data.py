@@ -70,10 +70,12 @@ def test_few_patterns_are_tried_on_data_without_words_of_secrets(value: Any, mon
 
 def test_a_value_that_occurs_often_does_not_slow_the_search_for_the_others() -> None:
     values = [f"{number:04}-value-of-a-server" for number in range(200)]
+    for value in values:
+        redact.register_server_secret(value)
 
     def cost(text: str) -> float:
         began = time.thread_time()
-        redact._replace_values(text, values)  # pyright: ignore[reportPrivateUsage]
+        redact.redact_registered(text)
         return time.thread_time() - began
 
     often = f"{values[0]} " * 20_000 + " ".join(values)
