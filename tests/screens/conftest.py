@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from textual._compositor import Compositor
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -127,6 +128,7 @@ class AppDriver:
 
 
 Run = Callable[..., AbstractAsyncContextManager[AppDriver]]
+_RENDER_UPDATE = Compositor.render_update
 GUARD_SECONDS = input_guard.GUARD_SECONDS
 
 
@@ -136,6 +138,12 @@ def _patch_idle_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("textual.app.wait_for_idle", wait_settled)
     monkeypatch.setattr("textual.pilot.wait_for_idle", wait_settled)
     monkeypatch.setattr(Pilot, "_wait_for_screen", wait_messages_handled)
+
+
+@pytest.fixture(autouse=True)
+def _require_drawing() -> None:
+    """Fail if an earlier test has left a patch in place that keeps apps from being drawn."""
+    assert Compositor.render_update is _RENDER_UPDATE, "an earlier test in this worker left it patched"
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,10 @@
 
 from asyncio import BaseEventLoop
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
+from unittest.mock import patch
 
 import anyio.lowlevel
 import pytest
@@ -209,54 +211,51 @@ async def test_a_column_is_as_high_as_its_children_and_not_as_its_container(run:
         assert column.size.height == 3
 
 
-@pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[AppDriver], list[str]]:
-    """Return a function that returns a list to which each later drawing of a dialog is added."""
+@contextmanager
+def record_drawings(driver: AppDriver) -> Iterator[list[str]]:
+    """Yield a list to which each later drawing of a dialog is added.
 
-    def note(driver: AppDriver) -> list[str]:
-        found: list[str] = []
-        render = Compositor.render_update
+    The patch must be undone before that of `run`: otherwise, that one would stay in place for all later tests.
+    """
+    found: list[str] = []
+    render = Compositor.render_update
 
-        def draw(compositor: Compositor, *arguments: Any, now: bool = False, **options: Any) -> Any:
-            if not now and compositor is driver.app.screen._compositor and isinstance(driver.app.screen, Dialog):
-                found.append("drawn")
-            return cast("Any", render)(compositor, *arguments, now=now, **options)
+    def draw(compositor: Compositor, *arguments: Any, now: bool = False, **options: Any) -> Any:
+        if not now and compositor is driver.app.screen._compositor and isinstance(driver.app.screen, Dialog):
+            found.append("drawn")
+        return cast("Any", render)(compositor, *arguments, now=now, **options)
 
-        monkeypatch.setattr(Compositor, "render_update", draw)
-        return found
-
-    return note
+    with patch.object(Compositor, "render_update", draw):
+        yield found
 
 
 async def test_early_keys_of_a_question_are_counted_from_its_first_drawing(
-    run: Run, steps: Callable[[AppDriver], list[str]], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show = AnswerGuard.show
     async with run(size=(120, 40)) as driver:
-        found = steps(driver)
+        with record_drawings(driver) as found:
 
-        def note_guard(guard: AnswerGuard) -> None:
-            found.append("counted")
-            show(guard)
+            def note_guard(guard: AnswerGuard) -> None:
+                found.append("counted")
+                show(guard)
 
-        monkeypatch.setattr(AnswerGuard, "show", note_guard)
-        PendingQuestion(driver, LONG_FORM)
-        await driver.until(lambda: "counted" in found, "the question")
-        assert "drawn" in found[: found.index("counted")]
+            monkeypatch.setattr(AnswerGuard, "show", note_guard)
+            PendingQuestion(driver, LONG_FORM)
+            await driver.until(lambda: "counted" in found, "the question")
+            assert "drawn" in found[: found.index("counted")]
 
 
-async def test_what_waits_for_a_refresh_is_called_after_the_drawing(
-    run: Run, steps: Callable[[AppDriver], list[str]]
-) -> None:
+async def test_what_waits_for_a_refresh_is_called_after_the_drawing(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         dialog = await open_form(driver)
-        found = steps(driver)
-        dialog._refresh_layout()
-        # Not as a message: the screen handles it in this turn of the event loop only if others are waiting.
-        dialog._callbacks.append((lambda: found.append("called"), dialog))
-        await dialog._invoke_and_clear_callbacks()
-        await driver.until(lambda: "called" in found, "the call")
-        assert found == ["drawn", "called"]
+        with record_drawings(driver) as found:
+            dialog._refresh_layout()
+            # Not as a message: the screen handles it in this turn of the event loop only if others are waiting.
+            dialog._callbacks.append((lambda: found.append("called"), dialog))
+            await dialog._invoke_and_clear_callbacks()
+            await driver.until(lambda: "called" in found, "the call")
+            assert found == ["drawn", "called"]
 
 
 async def test_a_widget_that_changes_between_the_layout_and_the_drawing_is_drawn(
@@ -274,8 +273,8 @@ async def test_a_widget_that_changes_between_the_layout_and_the_drawing_is_drawn
                 drawings.append(set(compositor._dirty_regions))
             return render(compositor, *arguments, **options)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(Compositor, "render_update", recorded)
+        with monkeypatch.context() as patches:
+            patches.setattr(Compositor, "render_update", recorded)
             dialog._refresh_layout()
             dialog._compositor._dirty_regions.clear()  # the button may be among what the layout has moved
             button._set_dirty()  # as a message does that arrives before the drawing
@@ -285,16 +284,15 @@ async def test_a_widget_that_changes_between_the_layout_and_the_drawing_is_drawn
             assert button.region in drawings[0]
 
 
-async def test_an_error_while_a_dialog_is_drawn_ends_the_program(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_while_a_dialog_is_drawn_ends_the_program(run: Run) -> None:
     def fail(*_arguments: Any, **_options: Any) -> Any:
         raise ZeroDivisionError
 
     async def draw() -> None:
         async with run(size=(120, 40)) as driver:
             dialog = await open_form(driver)
-            monkeypatch.setattr(Compositor, "render_update", fail)
-            dialog._refresh_layout()
-            with anyio.fail_after(10):
+            with patch.object(Compositor, "render_update", fail), anyio.fail_after(10):
+                dialog._refresh_layout()
                 while driver.app._exception is None:
                     await anyio.lowlevel.checkpoint()
 
