@@ -283,6 +283,15 @@ async def test_the_position_in_a_long_list_counts_options_that_were_appended(run
         await it.until(lambda: "1 of 14" in it.text(), "the new count")
 
 
+LONG_CHOICE = form_question(
+    Field(
+        name="f",
+        kind="choice",
+        options=tuple(Option(f"{n} " + "word " * 40, f"{n} " + "word " * 40) for n in range(1_000)),
+    )
+)
+
+
 async def test_a_list_that_is_laid_out_several_times_at_once_counts_only_its_first_rows_again(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,9 +302,8 @@ async def test_a_list_that_is_laid_out_several_times_at_once_counts_only_its_fir
         counted += 1
         return visual(choice_list, option)
 
-    options = tuple(Option(f"{n} " + "word " * 40, f"{n} " + "word " * 40) for n in range(1_000))
     async with run(size=(80, 24)) as driver:
-        PendingQuestion(driver, form_question(Field(name="f", kind="choice", options=options)))
+        PendingQuestion(driver, LONG_CHOICE)
         dialog = await driver.enter_question()
         field = dialog.form.rows[0].field_widget
         await driver.pilot.press("tab")
@@ -324,9 +332,8 @@ async def test_the_rows_of_a_thousand_long_options_are_counted_in_steps(
         counted += 1
         return visual(choice_list, option)
 
-    options = tuple(Option(f"{n} " + "word " * 40, f"{n} " + "word " * 40) for n in range(1_000))
     async with run(size=(80, 24)) as driver:
-        PendingQuestion(driver, form_question(Field(name="f", kind="choice", options=options)))
+        PendingQuestion(driver, LONG_CHOICE)
         dialog = await driver.enter_question()
         with monkeypatch.context() as patches:
             patches.setattr(BaseEventLoop, "_run_once", end_turn)
